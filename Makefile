@@ -1,0 +1,65 @@
+# The commands a person needs. `make` alone lists them.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+UV     := .venv-lock/bin/uv
+
+SEEDS      ?= 10000
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint types sim bench lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## make .venv with everything needed; quick when nothing changed
+
+demo: install ## show what Lockgate does, on this machine
+	@$(BIN)/lockgate demo
+
+test: lint types ## lint, types, all tests
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: install ## style and common mistakes
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: install ## mypy --strict on the package
+	@$(BIN)/mypy
+
+sim: install ## 10,000 simulated worlds full of faults, against the five laws
+	@$(BIN)/lockgate sim --seeds $(SEEDS)
+
+bench: install ## measure
+	@$(BIN)/python -m bench
+
+lock: $(UV) ## pin the dependencies anew; LOCK_ARGS=--upgrade takes the newest
+	@$(UV) pip compile $(LOCK_FLAGS) $(LOCK_ARGS) pyproject.toml -o requirements.lock
+	@$(UV) pip compile $(LOCK_FLAGS) $(LOCK_ARGS) pyproject.toml --group dev \
+		-c requirements.lock -o requirements-dev.lock
+
+clean: ## remove the environment and all caches
+	rm -rf $(VENV) .venv-lock build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The locks hold versions and hashes and no address, so that they serve wherever packages come from.
+LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command "make lock"
+
+# The stamp is written last: an install that broke off is done again.
+$(STAMP): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "error: Lockgate needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1 || true)" >&2; \
+		echo "hint: name a newer one, as in: make install PYTHON=python3.12" >&2; exit 1; }
+	@echo "installing into $(VENV) ..."
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(UV):
+	@$(PYTHON) -m venv .venv-lock
+	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check "uv>=0.9"
