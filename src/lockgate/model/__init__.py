@@ -1,0 +1,1 @@
+"""The vocabulary: ids, epochs, positions, spans, messages, errors, config."""

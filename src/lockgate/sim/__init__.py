@@ -1,0 +1,1 @@
+"""The deterministic simulator: drives core through a hostile world and checks the five laws."""

@@ -1,0 +1,1 @@
+"""What has to survive: the metastore (SQL) and the change-log segments."""
