@@ -1,0 +1,118 @@
+"""The one way a state machine looks in the core.
+
+A machine has a closed set of states and a closed set of event types, and a table with a
+cell for *every* pair of them: a transition (`do`), something that is known to happen and
+needs nothing (`ignore`), or something that can only be a bug (`reject`). A pair without a
+cell fails when the module is imported, not in production.
+
+`handle(now, event)` is the only mutator. It returns instructions; it never performs one.
+"""
+
+import enum
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from lockgate.model.errors import IllegalTransition
+from lockgate.model.ids import Millis
+from lockgate.model.instructions import Instruction
+
+STORY_ENTRIES_MAX = 40
+
+
+class Verdict(enum.Enum):
+    """What a cell of the table says."""
+
+    DO = "do"
+    IGNORE = "ignore"
+    REJECT = "reject"
+
+
+class Cell(NamedTuple):
+    """One pair of state and event: the verdict, and the method's name or the reason."""
+
+    verdict: Verdict
+    detail: str
+
+
+def do(method: str) -> Cell:
+    """The pair is a transition, made by the machine's method of this name."""
+    return Cell(Verdict.DO, method)
+
+
+def ignore(why: str) -> Cell:
+    """The pair happens in a healthy world and changes nothing."""
+    return Cell(Verdict.IGNORE, why)
+
+
+def reject(why: str) -> Cell:
+    """The pair cannot happen unless somebody broke the machine's contract."""
+    return Cell(Verdict.REJECT, why)
+
+
+Table = Mapping[enum.Enum, Mapping[type, Cell]]
+S = TypeVar("S", bound=enum.Enum)
+
+
+def table(
+    states: type[S],
+    events: tuple[type, ...],
+    rows: Mapping[S, Mapping[type, Cell]],
+    everywhere: Mapping[type, Cell] | None = None,
+) -> Table:
+    """A complete table, or a TypeError naming the pairs that were forgotten.
+
+    `everywhere` holds the cells that are the same in all states; a row overrides them.
+    """
+    common = everywhere or {}
+    full: dict[enum.Enum, dict[type, Cell]] = {}
+    for state in states:
+        row = {**common, **rows.get(state, {})}
+        missing = [event.__name__ for event in events if event not in row]
+        foreign = [event.__name__ for event in row if event not in events]
+        if missing or foreign:
+            raise TypeError(f"{state}: no cell for {missing}, unknown events {foreign}")
+        full[state] = row
+    return full
+
+
+class Machine:
+    """A state machine with a story: the last events it took, for the day it raises."""
+
+    TABLE: ClassVar[Table]
+
+    def __init__(self, name: str, state: enum.Enum) -> None:
+        self.name = name
+        self.state = state
+        self.now: Millis = 0
+        self.out: list[Instruction] = []
+        self._story: deque[tuple[Millis, enum.Enum, object]] = deque(maxlen=STORY_ENTRIES_MAX)
+
+    def handle(self, now: Millis, event: Any) -> list[Instruction]:
+        """Take one event; give back what is to be done about it, in this order."""
+        self.now = now
+        self._story.append((now, self.state, event))
+        verdict, detail = self.TABLE[self.state][type(event)]
+        if verdict is Verdict.DO:
+            method: Callable[[Any], None] = getattr(self, detail)
+            method(event)
+        elif verdict is Verdict.REJECT:
+            raise self.illegal(f"{type(event).__name__} in state {self.state.value}: {detail}")
+        self.settle()
+        out, self.out = self.out, []
+        return out
+
+    def settle(self) -> None:
+        """After every event: turn what was gathered during it into instructions."""
+
+    def emit(self, instruction: Instruction) -> None:
+        """Ask for something to be done."""
+        self.out.append(instruction)
+
+    def story(self) -> list[str]:
+        """The last events, oldest first, each with the state that it met."""
+        return [f"{now} ms {state.value}: {event!r}" for now, state, event in self._story]
+
+    def illegal(self, what: str) -> IllegalTransition:
+        """The error for a broken contract, with this machine's story."""
+        return IllegalTransition(what, object_=self.name, story=self.story())

@@ -1,0 +1,36 @@
+"""Schema changes and sync points: what a barrier holds the dispatchers for."""
+
+import enum
+
+import msgspec
+
+from lockgate.model.ids import TableId
+from lockgate.model.positions import Position
+
+
+class DdlKind(enum.Enum):
+    """What the entry does to the tables it names."""
+
+    CREATE = "create"
+    DROP = "drop"
+    ALTER = "alter"
+    SYNC = "sync"
+
+
+class Ddl(msgspec.Struct, frozen=True, array_like=True):
+    """One entry of a source's log that concerns whole tables.
+
+    `tables` names what it concerns: one table, several, or, for a sync point or a change of
+    the whole database, none with `every_table` set. Dispatchers of those tables stop right
+    before `position`; the trigger dispatcher writes the change and moves them all to it.
+    """
+
+    position: Position
+    kind: DdlKind
+    tables: tuple[TableId, ...] = ()
+    every_table: bool = False
+    statement: str = ""
+
+    def concerns(self, table: TableId) -> bool:
+        """True when rows of `table` before and after this entry must not be mixed."""
+        return self.every_table or table in self.tables

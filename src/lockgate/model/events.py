@@ -1,0 +1,233 @@
+"""What comes in to the core, besides messages and the metastore's answers.
+
+The core has no clock: `now` is handed in beside each event. It has no executor: what its
+dispatchers do comes back as the events below.
+"""
+
+import msgspec
+
+from lockgate.model.batch import (
+    Joined,
+    JoinFailed,
+    Landed,
+    LeaseLost,
+    Loaded,
+    LoadFailed,
+    Member,
+    NotLanded,
+    Refused,
+    Renewed,
+    RenewFailed,
+    Unknown,
+)
+from lockgate.model.ddl import Ddl
+from lockgate.model.feeds import FeedSpec, Goal, Trouble
+from lockgate.model.ids import FeedId, NodeId, SpanId, Token
+from lockgate.model.messages import Message
+from lockgate.model.positions import Position
+from lockgate.model.statuses import Heat
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Time has passed; repeat what was not answered, look whether something is due."""
+
+
+# --- inside a node, from one machine to another ---------------------------------------------
+
+
+class MembersSeen(msgspec.Struct, frozen=True):
+    """Who is there, by the metastore's word; told to machines that place things on nodes."""
+
+    members: tuple[Member, ...]
+
+
+class SetGoal(msgspec.Struct, frozen=True):
+    """The coordinator wants something else of a maintainer that runs already."""
+
+    goal: Goal
+
+
+# --- dispatchers, from the executor ---------------------------------------------------------
+
+
+class DispatcherStarted(msgspec.Struct, frozen=True):
+    """It has claimed its row at the sink and goes on from `position`."""
+
+    feed: FeedId
+    span: SpanId
+    token: Token
+    position: Position
+
+
+class DispatcherRefused(msgspec.Struct, frozen=True):
+    """The sink's fence did not let it claim or apply. It has ended."""
+
+    feed: FeedId
+    span: SpanId
+    token: Token
+    why: str = ""
+
+
+class DispatcherStopped(msgspec.Struct, frozen=True):
+    """Nothing of it runs any more, no task either."""
+
+    feed: FeedId
+    span: SpanId
+    token: Token
+
+
+class DispatcherHeld(msgspec.Struct, frozen=True):
+    """It applies nothing until it is released."""
+
+    feed: FeedId
+    span: SpanId
+    token: Token
+
+
+class DispatcherAdvanced(msgspec.Struct, frozen=True):
+    """The sink has committed everything of this span up to `position`."""
+
+    feed: FeedId
+    span: SpanId
+    token: Token
+    position: Position
+
+
+class DispatcherBlocked(msgspec.Struct, frozen=True):
+    """It stands right before this DDL."""
+
+    feed: FeedId
+    span: SpanId
+    token: Token
+    position: Position
+    ddl: Ddl
+
+
+class DispatcherHeat(msgspec.Struct, frozen=True):
+    """How busy or big it is, and where it could be cut."""
+
+    feed: FeedId
+    span: SpanId
+    token: Token
+    heat: Heat
+    points: tuple[bytes, ...] = ()
+
+
+class DispatcherFailed(msgspec.Struct, frozen=True):
+    """It cannot go on; it has ended."""
+
+    feed: FeedId
+    span: SpanId
+    token: Token
+    trouble: Trouble
+
+
+# --- the sink, for a whole feed -------------------------------------------------------------
+
+
+class SinkClosed(msgspec.Struct, frozen=True):
+    """Every token of the feed at the sink up to this one is void (and its rows gone, if asked)."""
+
+    feed: FeedId
+    token: Token
+
+
+class SinkCloseFailed(msgspec.Struct, frozen=True):
+    """It is not known whether the sink closed; it may be asked again."""
+
+    feed: FeedId
+    token: Token
+    why: str = ""
+
+
+# --- people ---------------------------------------------------------------------------------
+
+
+class CreateFeed(msgspec.Struct, frozen=True):
+    """A new feed; an equal one that exists already is not an error."""
+
+    request: str
+    feed: FeedId
+    spec: FeedSpec
+
+
+class PauseFeed(msgspec.Struct, frozen=True):
+    """Stop a feed, to be resumed."""
+
+    request: str
+    feed: FeedId
+
+
+class ResumeFeed(msgspec.Struct, frozen=True):
+    """Let a stopped or failed feed run again."""
+
+    request: str
+    feed: FeedId
+
+
+class RemoveFeed(msgspec.Struct, frozen=True):
+    """End a feed and forget it."""
+
+    request: str
+    feed: FeedId
+
+
+class MoveMaintainer(msgspec.Struct, frozen=True):
+    """Give a feed another owner node."""
+
+    request: str
+    feed: FeedId
+    node: NodeId
+
+
+class DrainNode(msgspec.Struct, frozen=True):
+    """Empty a node."""
+
+    request: str
+    node: NodeId
+
+
+class MoveSpan(msgspec.Struct, frozen=True):
+    """Run a span elsewhere."""
+
+    request: str
+    feed: FeedId
+    span: SpanId
+    node: NodeId
+
+
+class SplitSpan(msgspec.Struct, frozen=True):
+    """Cut a span at these keys."""
+
+    request: str
+    feed: FeedId
+    span: SpanId
+    points: tuple[bytes, ...]
+
+
+class MergeSpans(msgspec.Struct, frozen=True):
+    """Join neighbouring spans of one table."""
+
+    request: str
+    feed: FeedId
+    spans: tuple[SpanId, ...]
+
+
+FeedVerb = CreateFeed | PauseFeed | ResumeFeed | RemoveFeed | MoveMaintainer | DrainNode
+SpanVerb = MoveSpan | SplitSpan | MergeSpans
+
+DispatcherEvent = (
+    DispatcherStarted
+    | DispatcherRefused
+    | DispatcherStopped
+    | DispatcherHeld
+    | DispatcherAdvanced
+    | DispatcherBlocked
+    | DispatcherHeat
+    | DispatcherFailed
+)
+StoreEvent = Landed | Refused | NotLanded | Unknown | Loaded | LoadFailed
+LeaseEvent = Joined | JoinFailed | Renewed | RenewFailed | LeaseLost
+SinkEvent = SinkClosed | SinkCloseFailed
+
+Event = Tick | Message | StoreEvent | LeaseEvent | DispatcherEvent | SinkEvent | FeedVerb | SpanVerb

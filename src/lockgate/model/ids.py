@@ -1,0 +1,52 @@
+"""Names and fences: who somebody is, and which of several owners is the newer one.
+
+Every counter here comes from the metastore, never from a clock: a `Term` numbers
+coordinators, an `Epoch` numbers the maintainers of one feed, an `Incarnation` numbers the
+lives of one node, a `Seq` numbers the operations of one maintainer.
+"""
+
+import msgspec
+
+NodeId = str
+FeedId = str
+TableId = str
+SpanId = str
+OperatorId = str
+
+Incarnation = int
+Term = int
+Epoch = int
+Seq = int
+Millis = int
+"""Time of whoever hands the event in; only differences of one node's own readings mean anything."""
+
+UNFENCED: Epoch = 0
+"""The epoch of an owner nobody elected: one process without a coordinator, or an older node."""
+
+
+class NodeRef(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """One life of one node. A node that starts again, or lost its lease, is another NodeRef."""
+
+    node: NodeId
+    incarnation: Incarnation
+
+    def __str__(self) -> str:
+        return f"{self.node}/{self.incarnation}"
+
+
+class Token(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """What a dispatcher works under, ordered: a later owner first, then its later operation.
+
+    The incarnation says which life of the node the operation was meant for, so that a
+    request that outlives its addressee is not obeyed by the addressee's successor.
+    """
+
+    epoch: Epoch
+    seq: Seq
+    incarnation: Incarnation
+
+    def __str__(self) -> str:
+        return f"{self.epoch}.{self.seq}.{self.incarnation}"
+
+
+NO_TOKEN = Token(0, 0, 0)

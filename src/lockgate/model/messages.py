@@ -1,0 +1,130 @@
+"""What nodes send each other. The network may lose, repeat, delay and reorder all of it."""
+
+import msgspec
+
+from lockgate.model.feeds import FeedSpec, Goal
+from lockgate.model.ids import Epoch, FeedId, Incarnation, NodeRef, Seq, Term
+from lockgate.model.requests import Request
+from lockgate.model.statuses import DispatcherStatus, MaintainerStatus
+
+
+class StartMaintainer(msgspec.Struct, frozen=True, tag=True):
+    """Coordinator to node: own this feed under this epoch. Repeated; also tells a changed goal."""
+
+    term: Term
+    owner: NodeRef
+    feed: FeedId
+    epoch: Epoch
+    goal: Goal
+    spec: FeedSpec
+
+
+class StopMaintainer(msgspec.Struct, frozen=True, tag=True):
+    """Coordinator to node: the maintainer of exactly this epoch is not the owner; end it."""
+
+    term: Term
+    feed: FeedId
+    epoch: Epoch
+
+
+class NodeReport(msgspec.Struct, frozen=True, tag=True):
+    """Node to coordinator: who lives here."""
+
+    node: NodeRef
+    term: Term
+    """The coordinator it is meant for."""
+    beat: int
+    maintainers: tuple[MaintainerStatus, ...]
+    dispatchers: int
+
+
+class Bootstrap(msgspec.Struct, frozen=True, tag=True):
+    """Maintainer to node, whichever life of it: I own this feed now; what have you got?"""
+
+    feed: FeedId
+    epoch: Epoch
+    owner: NodeRef
+
+
+class BootstrapReply(msgspec.Struct, frozen=True, tag=True):
+    """Node to maintainer: everything it runs, holds and prepares for the feed."""
+
+    feed: FeedId
+    epoch: Epoch
+    node: NodeRef
+    statuses: tuple[DispatcherStatus, ...]
+
+
+class Requests(msgspec.Struct, frozen=True, tag=True):
+    """Maintainer to one life of a node."""
+
+    feed: FeedId
+    epoch: Epoch
+    owner: NodeRef
+    to: Incarnation
+    items: tuple[Request, ...]
+
+
+class Heartbeat(msgspec.Struct, frozen=True, tag=True):
+    """Node to maintainer: all its dispatchers of the feed, or, after requests, some of them."""
+
+    feed: FeedId
+    epoch: Epoch
+    node: NodeRef
+    beat: int
+    """Rises with every heartbeat of this life of the node, so that older news is known as such."""
+    statuses: tuple[DispatcherStatus, ...]
+
+
+class HeartbeatReply(msgspec.Struct, frozen=True, tag=True):
+    """Maintainer to node: no request below this sequence is under way any more."""
+
+    feed: FeedId
+    epoch: Epoch
+    owner: NodeRef
+    to: Incarnation
+    settled: Seq
+
+
+class Close(msgspec.Struct, frozen=True, tag=True):
+    """Maintainer to node: stop all of the feed here and leave a tombstone."""
+
+    feed: FeedId
+    epoch: Epoch
+    owner: NodeRef
+    to: Incarnation
+
+
+class CloseReply(msgspec.Struct, frozen=True, tag=True):
+    """Node to maintainer: nothing of the feed is left here, and the tombstone is durable."""
+
+    feed: FeedId
+    epoch: Epoch
+    node: NodeRef
+
+
+class Stale(msgspec.Struct, frozen=True, tag=True):
+    """Node to a maintainer whose request it did not obey: I have seen this, which is newer.
+
+    `epoch` repeats the sender's, `seen` is the node's; equal ones mean another owner, or closed.
+    """
+
+    feed: FeedId
+    epoch: Epoch
+    node: NodeRef
+    seen: Epoch
+
+
+Message = (
+    StartMaintainer
+    | StopMaintainer
+    | NodeReport
+    | Bootstrap
+    | BootstrapReply
+    | Requests
+    | Heartbeat
+    | HeartbeatReply
+    | Close
+    | CloseReply
+    | Stale
+)
