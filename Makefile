@@ -55,7 +55,7 @@ $(STAMP): requirements-dev.lock pyproject.toml
 		echo "error: Lockgate needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1 || true)" >&2; \
 		echo "hint: name a newer one, as in: make install PYTHON=python3.12" >&2; exit 1; }
 	@echo "installing into $(VENV) ..."
-	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
