@@ -54,8 +54,8 @@ def downwards(module: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 # fmt: off
 PURE: Final = frozenset({
-    "__future__", "abc", "bisect", "collections", "dataclasses", "enum", "functools", "heapq",
-    "itertools", "math", "operator", "typing",
+    "__future__", "abc", "bisect", "collections", "contextlib", "dataclasses", "enum", "functools",
+    "heapq", "itertools", "math", "operator", "typing",
 })
 """Standard modules with no clock, no randomness, no threads and no I/O in them."""
 
