@@ -80,6 +80,13 @@ class Writer:
         """Have this durable, all or nothing; then run `then`."""
         self._queue.append(_Entry(tuple(puts), tuple(deletes), tuple(raises), then))
 
+    def after(self, then: Continuation) -> None:
+        """Run `then` once everything written so far is durable: at once, if it is."""
+        if self.idle:
+            then()
+        else:
+            self.write(then=then)
+
     def flush(self, now: Millis) -> Commit | None:
         """The commit to be asked for now, if any."""
         if self._waiting or now < self._retry_at:

@@ -26,6 +26,8 @@ class Stage(enum.Enum):
     """Source of a merge: alive, and applying nothing."""
     STOPPING = "stopping"
     FAILED = "failed"
+    FENCED = "fenced"
+    """The sink did not accept its token any more: it has ended, and waits to be removed."""
     GONE = "gone"
     """No dispatcher, and none will come from any request up to the status's token."""
 

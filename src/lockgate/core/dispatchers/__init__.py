@@ -1,0 +1,1 @@
+"""The dispatcher manager: what a node does with the requests of maintainers."""
