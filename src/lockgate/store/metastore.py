@@ -1,0 +1,277 @@
+"""The metastore on SQL: `core.ports.Metastore` over SQLite or PostgreSQL.
+
+Every verb is one transaction, and every failure is told apart by one question: had COMMIT
+been sent?
+
+    begin ── lock ── compare ── write ── COMMIT ── answered
+    └──────── certainly not there ─────┘└─ who knows ─┘
+
+Before COMMIT, whatever fails has left nothing: the database rolls back what was never
+committed. From COMMIT on, only a few errors say for certain that it was rolled back; all
+others are `Unknown`.
+
+Once a batch is `Unknown` it stays in doubt until it is settled, that is landed or refused:
+when its repetition fails before COMMIT, that says nothing about the first attempt, so the
+answer is `Unknown` again and not `NotLanded`.
+"""
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+import msgspec
+import psycopg
+import sqlalchemy as sa
+
+from lockgate.model.batch import (
+    Batch,
+    Joined,
+    JoinFailed,
+    Landed,
+    LeaseLost,
+    Loaded,
+    LoadFailed,
+    NotLanded,
+    Refused,
+    Renewed,
+    RenewFailed,
+    Unknown,
+)
+from lockgate.model.errors import MetastoreTooNew
+from lockgate.model.ids import Millis, NodeId, NodeRef
+from lockgate.model.records import Scope
+from lockgate.model.secret import Secret
+from lockgate.store import batches, leases
+from lockgate.store.faults import Fault, Kind, Unfit, as_error
+from lockgate.store.location import SqliteLocation, locate
+from lockgate.store.migrations import NEWEST, migrate, version_of
+from lockgate.store.postgres import PostgresBackend
+from lockgate.store.sqlite import SqliteBackend
+
+__all__ = ["SqlMetastore"]
+
+TIMEOUT_MS: Final = 5_000
+"""Longest wait for a lock or for a word from the server."""
+
+_Result = TypeVar("_Result")
+_Backend = SqliteBackend | PostgresBackend
+_DRIVER_ERRORS: Final = (
+    sa.exc.DBAPIError,
+    sa.exc.TimeoutError,
+    sqlite3.Error,
+    psycopg.Error,
+    OSError,
+)
+
+
+class _Failed(Exception):
+    """A transaction failed, and this is what is known about it."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.why)
+        self.fault = fault
+
+
+class SqlMetastore:
+    """A metastore in a SQL database. Safe to use from many threads; close it at the end."""
+
+    def __init__(
+        self, backend: _Backend, lease_ms: int, now_ms: Callable[[], Millis] | None
+    ) -> None:
+        self._backend = backend
+        self._lease_ms = lease_ms
+        self._now_ms = now_ms
+        self._doubts: dict[Scope, tuple[int, int]] = {}
+        """Per scope, fence and serial of the batch that may have landed."""
+        self._doubts_lock = threading.Lock()
+
+    @classmethod
+    def open(
+        cls,
+        url: str | Secret,
+        *,
+        lease_ms: int,
+        now_ms: Callable[[], Millis] | None = None,
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> Self:
+        """The metastore at `url`, made if nothing is there, migrated if it is an older one.
+
+        `now_ms` takes the place of the store's clock, for tests. Raises MetastoreTooNew,
+        MetastoreUnreadable, MetastoreUnavailable, StorageFull or UsageError; an old metastore
+        is then as it was.
+        """
+        location = locate(url)
+        backend: _Backend = (
+            SqliteBackend(location, timeout_ms)
+            if isinstance(location, SqliteLocation)
+            else PostgresBackend(location, timeout_ms)
+        )
+        store = cls(backend, lease_ms, now_ms)
+        try:
+            store._prepare()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @property
+    def label(self) -> str:
+        """The place of the metastore, for people: no credentials."""
+        return self._backend.label
+
+    def close(self) -> None:
+        """Give all connections back. What landed has landed."""
+        self._backend.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- leases ---------------------------------------------------------------------------------
+
+    def join(self, node: NodeId, asked_at: Millis) -> Joined | JoinFailed:
+        """Raise the incarnation of `node` and give it a lease."""
+        try:
+            ref = self._write(lambda c: (leases.join(c, node, self._clock, self._lease_ms), True))
+        except _Failed as failed:
+            return JoinFailed(failed.fault.why)
+        return Joined(ref, asked_at)
+
+    def renew(self, ref: NodeRef, asked_at: Millis) -> Renewed | RenewFailed | LeaseLost:
+        """Prolong a running lease, elect `ref` if the coordinator's lease has run out."""
+
+        def work(connection: sa.Connection) -> tuple[Renewed | LeaseLost, bool]:
+            seen = leases.renew(connection, ref, self._clock, self._lease_ms)
+            if seen is None:
+                return LeaseLost(ref), False
+            return Renewed(ref, asked_at, members=seen[0], leader=seen[1]), True
+
+        try:
+            return self._write(work)
+        except _Failed as failed:
+            return RenewFailed(ref, failed.fault.why)
+        except msgspec.MsgspecError as error:
+            return RenewFailed(ref, f"a drain record cannot be read: {error}")
+
+    def _clock(self, connection: sa.Connection) -> Millis:
+        return self._now_ms() if self._now_ms else self._backend.now_ms(connection)
+
+    # --- records --------------------------------------------------------------------------------
+
+    def commit(self, batch: Batch) -> Landed | Refused | NotLanded | Unknown:
+        """Make a batch durable under its fence and serial.
+
+        Raises for what only a bug can ask: a serial that skips ahead, a fence that would sink.
+        """
+        mark = (batch.fence, batch.serial)
+        try:
+            answer = self._write(lambda connection: batches.write(connection, batch))
+        except _Failed as failed:
+            with self._doubts_lock:
+                if failed.fault.certain and self._doubts.get(batch.scope) != mark:
+                    return NotLanded(batch.scope, batch.serial, failed.fault.why)
+                self._doubts[batch.scope] = mark
+            return Unknown(batch.scope, batch.serial, failed.fault.why)
+        with self._doubts_lock:
+            if self._doubts.get(batch.scope) == mark:
+                del self._doubts[batch.scope]
+        return answer
+
+    def load(self, scope: Scope) -> Loaded | LoadFailed:
+        """All records of a scope at one moment."""
+        try:
+            return self._read(lambda connection, heard: batches.load(connection, scope, heard))
+        except _Failed as failed:
+            return LoadFailed(scope, failed.fault.why)
+        except msgspec.MsgspecError as error:
+            return LoadFailed(scope, f"a record cannot be read: {error}")
+
+    # --- transactions ---------------------------------------------------------------------------
+
+    def _write(self, work: Callable[[sa.Connection], tuple[_Result, bool]]) -> _Result:
+        """Run `work` in a transaction, and commit that if it says so."""
+        committing = False
+        try:
+            with self._connected() as (connection, _):
+                result, wanted = work(connection)
+                if wanted:
+                    committing = True
+                    self._commit(connection)
+                return result
+        except sa.exc.DataError:
+            raise  # a value that the database cannot hold: a bug, and trying again mends no bug
+        except _DRIVER_ERRORS as error:
+            raise _Failed(self._backend.fault(error, committing=committing)) from error
+
+    def _read(self, work: Callable[[sa.Connection, Callable[[], None]], _Result]) -> _Result:
+        """Run `work` in a transaction that sees one moment."""
+        try:
+            with self._connected() as (connection, heard):
+                return work(self._backend.snapshot(connection), heard)
+        except _DRIVER_ERRORS as error:
+            raise _Failed(self._backend.fault(error, committing=False)) from error
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[tuple[sa.Connection, Callable[[], None]]]:
+        """A connection under a deadline. What was not committed is rolled back at the end.
+
+        Giving the connection back raises nothing: it must not turn a commit into a failure.
+        """
+        connection = self._backend.engine.connect()
+        try:
+            with self._backend.deadline(connection) as heard:
+                try:
+                    yield connection, heard
+                finally:
+                    with contextlib.suppress(*_DRIVER_ERRORS):
+                        connection.close()
+        finally:
+            with contextlib.suppress(*_DRIVER_ERRORS):
+                connection.close()
+
+    def _commit(self, connection: sa.Connection) -> None:
+        try:
+            connection.commit()
+        except BaseException:
+            # Nobody knows what state this connection is in. The next transaction gets another.
+            with contextlib.suppress(*_DRIVER_ERRORS):
+                connection.invalidate()
+            raise
+
+    # --- opening --------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        try:
+            self._backend.settle()
+            self._write(self._migrate)
+        except _Failed as failed:
+            fault = failed.fault
+        except Unfit as unfit:
+            fault = Fault(Kind.DAMAGED, str(unfit), certain=True)
+        except _DRIVER_ERRORS as error:
+            fault = self._backend.fault(error, committing=False)
+        else:
+            return
+        raise as_error(fault, self.label)
+
+    def _migrate(self, connection: sa.Connection) -> tuple[None, bool]:
+        version = version_of(connection) if self._backend.lock(connection) else 0
+        if version > NEWEST:
+            raise MetastoreTooNew(
+                f"a newer Lockgate wrote this metastore: version {version}, known up to {NEWEST}",
+                object_=self.label,
+                hint="use the Lockgate that wrote it, or a newer one",
+                operation="open the metastore",
+            )
+        migrate(connection, version)
+        return None, version < NEWEST

@@ -1,0 +1,85 @@
+"""The tables of the metastore, as the newest migration leaves them.
+
+    lockgate_schema   one row: which migrations have run
+    scopes            whose a scope is (fence), and how many batches landed in it (serial)
+    records           what they left: one row per record, its body JSON
+    nodes             the newest life of every node that ever joined, and its lease
+    leader            one row: the coordinator and its lease; node '' is nobody
+
+Text compares by code point on every backend, so that records come in one order everywhere.
+On PostgreSQL the tables live in the schema `lockgate`, put there by the engine's
+`schema_translate_map`: what a connection's search_path says plays no part.
+"""
+
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+__all__ = ["SCHEMA", "leader", "nodes", "records", "schema_version", "scopes", "upsert"]
+
+SCHEMA: Final = "lockgate"
+"""The schema on PostgreSQL. SQLite has none: the file is the metastore's own."""
+
+
+def _text() -> sa.types.TypeEngine[str]:
+    """Text that compares by code point."""
+    return sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
+
+
+_metadata = sa.MetaData()
+
+schema_version = sa.Table(
+    "lockgate_schema",
+    _metadata,
+    sa.Column("one", sa.SmallInteger, primary_key=True, autoincrement=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
+)
+
+scopes = sa.Table(
+    "scopes",
+    _metadata,
+    sa.Column("scope", _text(), primary_key=True),
+    sa.Column("fence", sa.BigInteger, nullable=False),
+    sa.Column("serial", sa.BigInteger, nullable=False),
+)
+
+records = sa.Table(
+    "records",
+    _metadata,
+    sa.Column("scope", _text(), primary_key=True),
+    sa.Column("kind", _text(), primary_key=True),
+    sa.Column("id", _text(), primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
+nodes = sa.Table(
+    "nodes",
+    _metadata,
+    sa.Column("node", _text(), primary_key=True),
+    sa.Column("incarnation", sa.BigInteger, nullable=False),
+    sa.Column("expires_at", sa.BigInteger, nullable=False),
+    sa.Column("length_ms", sa.BigInteger, nullable=False),
+)
+
+leader = sa.Table(
+    "leader",
+    _metadata,
+    sa.Column("one", sa.SmallInteger, primary_key=True, autoincrement=False),
+    sa.Column("node", _text(), nullable=False),
+    sa.Column("incarnation", sa.BigInteger, nullable=False),
+    sa.Column("term", sa.BigInteger, nullable=False),
+    sa.Column("expires_at", sa.BigInteger, nullable=False),
+    sa.Column("length_ms", sa.BigInteger, nullable=False),
+)
+
+
+def upsert(connection: sa.Connection, table: sa.Table, *, change: bool = True) -> sa.Insert:
+    """Insert rows; where the key is taken, change the row (or leave it as it is)."""
+    made: postgresql.Insert | sqlite.Insert
+    made = (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+    keys = list(table.primary_key)
+    if not change:
+        return made.on_conflict_do_nothing(index_elements=keys)
+    values = {column.name: made.excluded[column.name] for column in table.c if column not in keys}
+    return made.on_conflict_do_update(index_elements=keys, set_=values)
