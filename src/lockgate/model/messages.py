@@ -73,6 +73,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag=True):
     node: NodeRef
     beat: int
     """Rises with every heartbeat of this life of the node, so that older news is known as such."""
+    full: bool
     statuses: tuple[DispatcherStatus, ...]
 
 

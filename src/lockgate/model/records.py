@@ -89,6 +89,10 @@ class SpanRecord(msgspec.Struct, frozen=True, tag="span"):
     def id(self) -> str:
         return self.span.id
 
+    def placed(self, node: NodeRef | None, token: Token) -> "SpanRecord":
+        """The same span, to run elsewhere or nowhere."""
+        return msgspec.structs.replace(self, node=node, token=token)
+
 
 class OperatorKind(enum.Enum):
     """The five changes of placement."""

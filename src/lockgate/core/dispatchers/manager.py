@@ -42,6 +42,7 @@ from lockgate.model.messages import (
     Stale,
 )
 from lockgate.model.records import FenceRecord, JournalRecord, key_of, node_scope
+from lockgate.model.statuses import DispatcherStatus
 
 DISPATCHER_EVENTS: tuple[type, ...] = (
     DispatcherStarted,
@@ -240,17 +241,17 @@ class DispatcherManager(Machine):
         for desk in self.desks.values():
             if self._reports(desk):
                 desk.news.clear()
-                self._heartbeat(desk, desk.statuses())
+                self._heartbeat(desk, desk.statuses(), full=True)
 
     def _reports(self, desk: Desk) -> bool:
         fence = desk.fence
         return fence.owner is not None and desk.recorded_fence and not fence.closed
 
-    def _heartbeat(self, desk: Desk, statuses: tuple[Any, ...]) -> None:
+    def _heartbeat(self, desk: Desk, statuses: tuple[DispatcherStatus, ...], *, full: bool) -> None:
         owner = desk.fence.owner
         assert owner is not None
         self._beat_number += 1
-        beat = Heartbeat(desk.feed, desk.fence.epoch, self.me, self._beat_number, statuses)
+        beat = Heartbeat(desk.feed, desk.fence.epoch, self.me, self._beat_number, full, statuses)
         self.emit(Send(owner.node, beat))
 
     def settle(self) -> None:
@@ -261,7 +262,7 @@ class DispatcherManager(Machine):
             if desk.closing and not desk.entries:
                 self._entomb(desk)
             if desk.news and self._reports(desk):
-                self._heartbeat(desk, desk.take_news())
+                self._heartbeat(desk, desk.take_news(), full=False)
         assert self._writer is not None
         commit = self._writer.flush(self.now)
         if commit is not None:

@@ -1,0 +1,1 @@
+"""The maintainer: the owner of one feed under one epoch."""

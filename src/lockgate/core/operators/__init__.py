@@ -1,0 +1,1 @@
+"""The five operators: changes of placement in flight, one file each."""
