@@ -29,7 +29,7 @@ from lockgate.model.events import (
     DispatcherStopped,
     Tick,
 )
-from lockgate.model.ids import FeedId, Millis, NodeRef
+from lockgate.model.ids import FeedId, Incarnation, Millis, NodeRef
 from lockgate.model.instructions import Load, Send
 from lockgate.model.messages import (
     Bootstrap,
@@ -158,6 +158,10 @@ class DispatcherManager(Machine):
             self.desks[feed] = desk
         return desk
 
+    def is_for_this_life(self, to: Incarnation) -> bool:
+        """False for an order to a life of this node that is over."""
+        return to == self.me.incarnation
+
     # --- orders -----------------------------------------------------------------------------
 
     def _bootstrap(self, message: Bootstrap) -> None:
@@ -178,7 +182,7 @@ class DispatcherManager(Machine):
         self.emit(Send(owner.node, reply))
 
     def _requests(self, message: Requests) -> None:
-        if message.to != self.me.incarnation:
+        if not self.is_for_this_life(message.to):
             return
         desk = self._desk(message.feed)
         with desk.fence.section(message.owner, message.epoch) as standing:
@@ -189,7 +193,7 @@ class DispatcherManager(Machine):
                 self._refuse(message, desk)
 
     def _heartbeat_reply(self, message: HeartbeatReply) -> None:
-        if message.to != self.me.incarnation:
+        if not self.is_for_this_life(message.to):
             return
         desk = self._desk(message.feed)
         with desk.fence.section(message.owner, message.epoch) as standing:
@@ -199,7 +203,7 @@ class DispatcherManager(Machine):
                 self._refuse(message, desk)
 
     def _close(self, message: Close) -> None:
-        if message.to != self.me.incarnation:
+        if not self.is_for_this_life(message.to):
             return
         desk = self._desk(message.feed)
         with desk.fence.section(message.owner, message.epoch) as standing:
