@@ -1,205 +1,46 @@
-"""The maintainers of one life of a node: who is admitted, who is reported, who is let go.
+"""The maintainers of one life of a node, a slot for each feed that was ever asked for here.
 
-One slot for each feed that was ever asked for here:
+    StartMaintainer ──► meant for this life? from the newest coordinator? ──► the feed's slot
+    StopMaintainer  ──► from the newest coordinator? ───────────────────────► the feed's slot
+    anything else for a maintainer ─────────────────────────────────────────► the feed's slot
 
-                Start, newer epoch              Start, newer epoch, or Stop of this one
-    VACANT ─────────────────────────► OCCUPIED ─────────────────────────────────► LEAVING
-       ▲                                  │                                          │
-       │                                  └── the same, and it is quiet already ──┐  │
-       └──────────────────────────────────────────────────────────────────────────┴──┘
-                                                        the last answer it waits for came
-
-An epoch belongs to one maintainer, ever: the slot remembers the last epoch that was started
-here and starts only a higher one. A repeated or late `StartMaintainer` so starts nothing.
-
-An ended maintainer stays, and is reported, until the coordinator has said that it took notice:
-its outcome is the coordinator's only way to learn that a feed was stopped or removed.
-
-Why LEAVING: both the old and the new maintainer of a feed write one scope of the metastore,
-and the answers name the scope and a serial, not the writer. A new maintainer beside an old one
-that still waits for an answer could take that answer for its own. So the new one is admitted
-when the old one waits for nothing (F7). Nobody waits with it: the start is sent again.
-
-The goal of an epoch only ever goes RUN → STOP → REMOVE. Going back is a new epoch, decided by
-the coordinator; so a late message with the former goal can be told from a new wish.
+Who is admitted and who has to leave is decided in the slot (`core.slot`); here is what holds
+for all of them: a coordinator that was replaced is not obeyed, for its idea of who owns what
+is older than what this node was told already.
 """
 
-import enum
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from lockgate.core.machine import Machine, do, ignore, table
-from lockgate.model.batch import Landed, Member, NotLanded, Refused, Unknown
+from lockgate.core.slot import (
+    Awaits,
+    ForMaintainer,
+    HostedMaintainer,
+    MaintainerFactory,
+    Slot,
+    SlotState,
+)
+from lockgate.model.batch import Member
 from lockgate.model.config import CoreConfig
-from lockgate.model.events import MembersSeen, SetGoal, Tick
-from lockgate.model.feeds import FeedSpec, Goal
+from lockgate.model.events import MembersSeen, Tick
 from lockgate.model.ids import Epoch, FeedId, Millis, NodeRef, Term
 from lockgate.model.instructions import Instruction
-from lockgate.model.messages import Stale, StartMaintainer, StopMaintainer
+from lockgate.model.messages import StartMaintainer, StopMaintainer
 from lockgate.model.statuses import MaintainerStatus
-
-
-class HostedMaintainer(Protocol):
-    """What the host needs of a maintainer."""
-
-    def handle(self, now: Millis, event: Any) -> list[Instruction]:
-        """Take one event."""
-        ...
-
-    def status(self) -> MaintainerStatus:
-        """What its node reports of it."""
-        ...
-
-    @property
-    def quiet(self) -> bool:
-        """No answer of the metastore to a commit of it is outstanding."""
-        ...
-
-
-MaintainerFactory = Callable[[CoreConfig, FeedId, Epoch, NodeRef, Goal, FeedSpec], HostedMaintainer]
-
-GOAL_RANK = {Goal.RUN: 0, Goal.STOP: 1, Goal.REMOVE: 2}
-
-
-class SlotState(enum.Enum):
-    """See the module's diagram."""
-
-    VACANT = "vacant"
-    OCCUPIED = "occupied"
-    LEAVING = "leaving"
-
-
-@dataclass(frozen=True)
-class ForMaintainer:
-    """Anything that is not for the slot but for whoever sits in it."""
-
-    event: Any
-
-
-class Slot(Machine):
-    """One feed's place on this node: at most one maintainer at any moment."""
-
-    EVENTS = (StartMaintainer, StopMaintainer, ForMaintainer)
-
-    TABLE = table(
-        SlotState,
-        EVENTS,
-        {
-            SlotState.VACANT: {
-                StartMaintainer: do("_admit_if_newer"),
-                StopMaintainer: ignore("nobody is here"),
-                ForMaintainer: ignore("whoever it was for has left"),
-            },
-            SlotState.OCCUPIED: {
-                StartMaintainer: do("_on_start_beside"),
-                StopMaintainer: do("_on_stop"),
-                ForMaintainer: do("_forward"),
-            },
-            SlotState.LEAVING: {
-                StartMaintainer: ignore("sent again until the old one has left"),
-                StopMaintainer: ignore("it is leaving already"),
-                ForMaintainer: do("_forward_last_answer"),
-            },
-        },
-    )
-
-    def __init__(
-        self, config: CoreConfig, me: NodeRef, feed: FeedId, factory: MaintainerFactory
-    ) -> None:
-        super().__init__(f"slot {me} {feed}", SlotState.VACANT)
-        self.feed = feed
-        self.maintainer: HostedMaintainer | None = None
-        self.last_epoch: Epoch = 0
-        """The newest epoch ever started here; the epoch of `maintainer`, when there is one."""
-        self.goal = Goal.RUN
-        self.members: tuple[Member, ...] = ()
-        self._config = config
-        self._me = me
-        self._factory = factory
-
-    # --- coming -----------------------------------------------------------------------------
-
-    def _admit_if_newer(self, start: StartMaintainer) -> None:
-        if self._is_newer(start.epoch):
-            self._admit(start)
-
-    def _is_newer(self, epoch: Epoch) -> bool:
-        return epoch > self.last_epoch
-
-    def _admit(self, start: StartMaintainer) -> None:
-        if self.maintainer is not None:
-            raise self.illegal("a maintainer is admitted beside another one")
-        self.state = SlotState.OCCUPIED
-        self.last_epoch = start.epoch
-        self.goal = start.goal
-        self.maintainer = self._factory(
-            self._config, start.feed, start.epoch, self._me, start.goal, start.spec
-        )
-        self._tell(MembersSeen(self.members))
-        self._tell(Tick())
-
-    def _on_start_beside(self, start: StartMaintainer) -> None:
-        if start.epoch == self.last_epoch:
-            self._advance_goal(start.goal)
-        elif self._is_newer(start.epoch):
-            self._dismiss(seen=start.epoch)
-            if self.state is SlotState.VACANT:
-                self._admit(start)
-
-    def _advance_goal(self, goal: Goal) -> None:
-        if GOAL_RANK[goal] > GOAL_RANK[self.goal]:
-            self.goal = goal
-            self._tell(SetGoal(goal))
-
-    # --- going ------------------------------------------------------------------------------
-
-    def _on_stop(self, stop: StopMaintainer) -> None:
-        if stop.epoch == self.last_epoch:
-            self._dismiss(seen=stop.epoch + 1)
-
-    def _dismiss(self, seen: Epoch) -> None:
-        """End it on the spot: it is told that somebody newer was seen, which is why it goes."""
-        assert self.maintainer is not None
-        if self.maintainer.status().outcome is None:
-            self._tell(Stale(self.feed, self.last_epoch, self._me, seen))
-        self.state = SlotState.LEAVING
-        self._leave_if_quiet()
-
-    def _leave_if_quiet(self) -> None:
-        assert self.maintainer is not None
-        if self.maintainer.quiet:
-            self.maintainer = None
-            self.state = SlotState.VACANT
-
-    # --- sitting ----------------------------------------------------------------------------
-
-    def _forward(self, wrapped: ForMaintainer) -> None:
-        self._tell(wrapped.event)
-
-    def _forward_last_answer(self, wrapped: ForMaintainer) -> None:
-        """One that is leaving learns how its last commit went, and has no further say."""
-        assert self.maintainer is not None
-        if isinstance(wrapped.event, Landed | NotLanded | Refused | Unknown):
-            self.maintainer.handle(self.now, wrapped.event)
-            self._leave_if_quiet()
-
-    def _tell(self, event: Any) -> None:
-        assert self.maintainer is not None
-        for instruction in self.maintainer.handle(self.now, event):
-            self.emit(instruction)
 
 
 class MaintainerHost:
     """The registry of the maintainers on one life of a node."""
 
-    def __init__(self, config: CoreConfig, me: NodeRef, factory: MaintainerFactory) -> None:
+    def __init__(
+        self, config: CoreConfig, me: NodeRef, factory: MaintainerFactory, awaits: Awaits
+    ) -> None:
         self.me = me
         self.slots: dict[FeedId, Slot] = {}
         self.term: Term = 0
         """The newest coordinator that was heard here. An older one is not obeyed."""
         self._config = config
         self._factory = factory
+        self._awaits = awaits
         self._members: tuple[Member, ...] = ()
 
     @property
@@ -267,6 +108,6 @@ class MaintainerHost:
     def _slot(self, feed: FeedId) -> Slot:
         slot = self.slots.get(feed)
         if slot is None:
-            slot = self.slots[feed] = Slot(self._config, self.me, feed, self._factory)
+            slot = self.slots[feed] = Slot(self._config, self.me, feed, self._factory, self._awaits)
             slot.members = self._members
         return slot

@@ -21,53 +21,30 @@ The same holds for a coordinator of a later term, and, within the host, for a la
 The coordinator talks to its own node as to any other, through `Send`: there is one path.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from lockgate.core.coordinator.coordinator import Coordinator, CoordinatorState, Dismissed
-from lockgate.core.host import HostedMaintainer, MaintainerFactory, MaintainerHost
+from lockgate.core.host import MaintainerHost
 from lockgate.core.member import LifeOver, MemberMachine, View
+from lockgate.core.routes import ROUTES
+from lockgate.core.slot import HostedMaintainer, MaintainerFactory
 from lockgate.model.batch import (
-    Joined,
-    JoinFailed,
     Landed,
-    LeaseLost,
     Loaded,
-    LoadFailed,
     NotLanded,
     Refused,
-    Renewed,
-    RenewFailed,
     Unknown,
 )
 from lockgate.model.config import CoreConfig
 from lockgate.model.events import (
-    CreateFeed,
-    DispatcherAdvanced,
-    DispatcherBlocked,
     DispatcherEvent,
-    DispatcherFailed,
-    DispatcherHeat,
-    DispatcherHeld,
-    DispatcherRefused,
-    DispatcherStarted,
-    DispatcherStopped,
-    DrainNode,
     Event,
     FeedVerb,
     LeaseEvent,
     MembersSeen,
-    MergeSpans,
-    MoveMaintainer,
-    MoveSpan,
-    PauseFeed,
-    RemoveFeed,
-    ResumeFeed,
-    SinkClosed,
-    SinkCloseFailed,
     SinkEvent,
     SpanVerb,
-    SplitSpan,
     StoreEvent,
     Tick,
 )
@@ -115,37 +92,6 @@ ManagerFactory = Callable[[CoreConfig, NodeRef], HostedManager]
 class NodeCore:
     """The composition of the machines of one process."""
 
-    ROUTES: Mapping[type, str] = {
-        Tick: "_on_tick",
-        **dict.fromkeys((Joined, JoinFailed, Renewed, RenewFailed, LeaseLost), "_on_lease"),
-        **dict.fromkeys((Landed, Refused, NotLanded, Unknown), "_on_commit_answer"),
-        **dict.fromkeys((Loaded, LoadFailed), "_on_store"),
-        StartMaintainer: "_on_start_maintainer",
-        StopMaintainer: "_on_stop_maintainer",
-        NodeReport: "_on_node_report",
-        **dict.fromkeys((BootstrapReply, Heartbeat, CloseReply, Stale), "_on_reply"),
-        **dict.fromkeys((Bootstrap, Requests, HeartbeatReply, Close), "_on_request"),
-        **dict.fromkeys(
-            (
-                DispatcherStarted,
-                DispatcherRefused,
-                DispatcherStopped,
-                DispatcherHeld,
-                DispatcherAdvanced,
-                DispatcherBlocked,
-                DispatcherHeat,
-                DispatcherFailed,
-            ),
-            "_on_dispatcher",
-        ),
-        **dict.fromkeys((SinkClosed, SinkCloseFailed), "_on_sink"),
-        **dict.fromkeys(
-            (CreateFeed, PauseFeed, ResumeFeed, RemoveFeed, MoveMaintainer, DrainNode),
-            "_on_feed_verb",
-        ),
-        **dict.fromkeys((MoveSpan, SplitSpan, MergeSpans), "_on_span_verb"),
-    }
-
     def __init__(
         self,
         config: CoreConfig,
@@ -187,7 +133,7 @@ class NodeCore:
         """Take one event; give back what is to be done about it, in this order."""
         self._now = now
         self._fence_if_expired()
-        method: Callable[[Any], None] = getattr(self, self.ROUTES[type(event)])
+        method: Callable[[Any], None] = getattr(self, ROUTES[type(event)])
         method(event)
         self._fence_if_refused()
         self._drop_deposed_coordinator()
@@ -253,7 +199,7 @@ class NodeCore:
 
     def _begin_life(self) -> None:
         if self.ref is not None:
-            self.host = MaintainerHost(self._config, self.ref, self._new_maintainer)
+            self.host = MaintainerHost(self._config, self.ref, self._new_maintainer, self._awaits)
             self._open_manager()
 
     def _open_manager(self) -> None:
@@ -307,6 +253,22 @@ class NodeCore:
         self._unanswered[answer.scope] = max(0, self._unanswered.get(answer.scope, 0) - 1)
         self._on_store(answer)
 
+    def _on_loaded(self, loaded: Loaded) -> None:
+        """Readings are not counted as commits are: one that a former owner asked for is known by
+        its fence, and the present owner, who asked too, waits for his own."""
+        if loaded.fence >= self._fence_here(loaded.scope):
+            self._on_store(loaded)
+
+    def _fence_here(self, scope: Scope) -> int:
+        """The fence under which somebody here owns the scope; 0 when nobody does."""
+        if scope == COORDINATOR:
+            return 0 if self.coordinator is None else self.coordinator.term
+        if scope == node_scope(self.node):
+            return 0 if self.ref is None else self.ref.incarnation
+        if self.host is None:
+            return 0
+        return self.host.epoch_of(scope.removeprefix(FEED_SCOPE_PREFIX)) or 0
+
     def _on_store(self, event: StoreEvent) -> None:
         if event.scope == COORDINATOR:
             if self.coordinator is not None:
@@ -331,12 +293,8 @@ class NodeCore:
     # --- maintainers ------------------------------------------------------------------------
 
     def _on_start_maintainer(self, start: StartMaintainer) -> None:
-        """Sent again until it is seen to have worked, so a start that comes too early is lost."""
-        if self.host is None:
-            return
-        if start.feed not in self.host.maintainers and self._awaits(feed_scope(start.feed)):
-            return
-        self._out += self.host.start(self._now, start)
+        if self.host is not None:
+            self._out += self.host.start(self._now, start)
 
     def _on_stop_maintainer(self, stop: StopMaintainer) -> None:
         if self.host is not None:
