@@ -332,6 +332,12 @@ class Maintainer(Machine):
             self.state = Phase.REVOKING
             self._revoke(Tick())
 
+    def _hear(self, beat: Heartbeat) -> None:
+        """It is alive and stopping: it is worth waiting for."""
+        view = self._view_of(beat)
+        if view is not None:
+            view.heard_at = self.now
+
     def _close_reply(self, reply: CloseReply) -> None:
         view = self._view_of(reply)
         if view is not None:
