@@ -1,0 +1,158 @@
+"""The metastore behind a network: the in-memory store, and everything that can happen to a
+question on its way there and to the answer on its way back.
+
+    asked ──► lost                     NotLanded, or Unknown, or nothing but failure
+          ──► lands, answer lost       Unknown
+          ──► answered Unknown, lands later
+          ──► lands, answered late
+"""
+
+from collections.abc import Callable
+
+from lockgate.model.batch import (
+    Batch,
+    JoinFailed,
+    Landed,
+    LoadFailed,
+    NotLanded,
+    Refused,
+    Renewed,
+    RenewFailed,
+    Unknown,
+)
+from lockgate.model.events import LeaseEvent, StoreEvent
+from lockgate.model.ids import Millis
+from lockgate.model.instructions import Commit, Join, Load, Renew
+from lockgate.sim.checkers import Checkers
+from lockgate.sim.faults import Faults
+from lockgate.sim.loop import Loop
+from lockgate.sim.probes import Probe, Probes
+from lockgate.store.memory import MemoryMetastore
+
+Answer = Callable[[StoreEvent | LeaseEvent], None]
+
+ASK_MS = (1, 15)
+ANSWER_MS = (1, 15)
+LATE_MS = (800, 7_000)
+LATER_MS = (200, 6_000)
+
+
+class SimMetastore:
+    """Asks the store on behalf of nodes, through faults."""
+
+    def __init__(
+        self, loop: Loop, faults: Faults, probes: Probes, watch: Checkers, lease_ms: int
+    ) -> None:
+        self._loop = loop
+        self._faults = faults
+        self._probes = probes
+        self._watch = watch
+        self.clock_offset: Millis = 0
+        self.down = False
+        self.store = MemoryMetastore(lambda: loop.now + self.clock_offset, lease_ms)
+
+    def _reply(self, answer: Answer, event: StoreEvent | LeaseEvent) -> None:
+        late = self._loop.chance(self._faults.late_answer)
+        if late:
+            self._faults.count += 1
+        self._loop.after(self._loop.between(*(LATE_MS if late else ANSWER_MS)), answer, event)
+
+    def _fails(self, rate: float) -> bool:
+        if self.down or self._loop.chance(rate):
+            self._faults.count += 1
+            return True
+        return False
+
+    # --- leases -----------------------------------------------------------------------------
+
+    def join(self, join: Join, answer: Answer) -> None:
+        """Begin a life; it may have begun although the node hears that it did not."""
+        self._loop.after(self._loop.between(*ASK_MS), self._join, join, answer)
+
+    def _join(self, join: Join, answer: Answer) -> None:
+        if self._fails(self._faults.lease_failed):
+            if not self.down and self._loop.chance(0.5):
+                self._watch.joined(self.store.join(join.node, join.asked_at).ref)
+                self._probes.hit(Probe.JOIN_ANSWER_LOST)
+            self._reply(answer, JoinFailed("no answer"))
+            return
+        joined = self.store.join(join.node, join.asked_at)
+        self._watch.joined(joined.ref)
+        self._reply(answer, joined)
+
+    def renew(self, renew: Renew, answer: Answer) -> None:
+        """Prolong a lease; it may be prolonged although the node hears that it is not."""
+        self._loop.after(self._loop.between(*ASK_MS), self._renew, renew, answer)
+
+    def _renew(self, renew: Renew, answer: Answer) -> None:
+        fails = self._fails(self._faults.lease_failed)
+        if fails and (self.down or self._loop.chance(0.5)):
+            self._reply(answer, RenewFailed(renew.ref, "no answer"))
+            return
+        before = self.store.leader
+        renewed = self.store.renew(renew.ref, renew.asked_at)
+        if isinstance(renewed, Renewed):
+            if self.store.leader is not before and self.store.leader is not None:
+                self._watch.elected(self.store.leader)
+        else:
+            self._probes.hit(Probe.LEASE_LOST_TOLD)
+        self._reply(answer, RenewFailed(renew.ref, "no answer") if fails else renewed)
+
+    # --- records ----------------------------------------------------------------------------
+
+    def load(self, load: Load, answer: Answer) -> None:
+        """Read a scope."""
+        self._loop.after(self._loop.between(*ASK_MS), self._load, load, answer)
+
+    def _load(self, load: Load, answer: Answer) -> None:
+        if self._fails(self._faults.load_failed):
+            self._probes.hit(Probe.LOAD_FAILED)
+            self._reply(answer, LoadFailed(load.scope, "no answer"))
+        else:
+            self._reply(answer, self.store.load(load.scope))
+
+    def commit(self, commit: Commit, answer: Answer) -> None:
+        """Write a batch."""
+        self._loop.after(self._loop.between(*ASK_MS), self._commit, commit.batch, answer)
+
+    def _commit(self, batch: Batch, answer: Answer) -> None:
+        faults = self._faults
+        scope, serial = batch.scope, batch.serial
+        if self._fails(faults.not_landed):
+            self._probes.hit(Probe.BATCH_NOT_LANDED)
+            self._reply(answer, NotLanded(scope, serial, "no connection"))
+        elif self._loop.chance(faults.unknown_lost):
+            faults.count += 1
+            self._probes.hit(Probe.BATCH_UNKNOWN_LOST)
+            self._reply(answer, Unknown(scope, serial, "connection lost"))
+        elif self._loop.chance(faults.unknown_landed):
+            faults.count += 1
+            if isinstance(self._land(batch), Landed):
+                self._probes.hit(Probe.BATCH_UNKNOWN_LANDED)
+            self._reply(answer, Unknown(scope, serial, "connection lost"))
+        elif self._loop.chance(faults.unknown_later):
+            faults.count += 1
+            self._loop.after(self._loop.between(*LATER_MS), self._land_late, batch)
+            self._reply(answer, Unknown(scope, serial, "connection lost"))
+        else:
+            self._reply(answer, self._land(batch))
+
+    def _land(self, batch: Batch) -> Landed | Refused | NotLanded:
+        before = self.store.scope(batch.scope).serial
+        outcome = self.store.commit(batch)
+        if isinstance(outcome, Landed):
+            if self.store.scope(batch.scope).serial != before:
+                self._watch.landed(batch)
+            else:
+                self._probes.hit(Probe.BATCH_REPEATED)
+        elif isinstance(outcome, Refused):
+            self._probes.hit(Probe.BATCH_REFUSED)
+        return outcome
+
+    def _land_late(self, batch: Batch) -> None:
+        before = self.store.scope(batch.scope).serial
+        outcome = self._land(batch)
+        if isinstance(outcome, Refused):
+            self._probes.hit(Probe.BATCH_LATE_REFUSED)
+        elif self.store.scope(batch.scope).serial != before:
+            self._probes.hit(Probe.BATCH_LANDED_LATE)

@@ -1,0 +1,167 @@
+"""Runs many seeds, on several cores, and sums up.
+
+Whatever the number of processes, a seed is one world: the trace hash over all seeds is the
+same for any `jobs`.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
+from hashlib import blake2b
+from multiprocessing import get_context
+
+import msgspec
+
+from lockgate.sim.plants import PLANTS
+from lockgate.sim.story import Story
+from lockgate.sim.violation import LawBroken, Violation
+from lockgate.sim.world import World
+
+CHUNK = 8
+"""Seeds handed to a process at a time."""
+
+Progress = Callable[[int, int], None]
+
+
+class SeedResult(msgspec.Struct):
+    """One world."""
+
+    seed: int
+    violation: Violation | None
+    messages: int
+    faults: int
+    probes: dict[str, int]
+    trace_hash: str
+
+
+class SimReport(msgspec.Struct):
+    """Many worlds."""
+
+    seeds: int
+    violations: list[Violation]
+    messages: int
+    faults: int
+    probes: dict[str, int]
+    missed_probes: list[str]
+    trace_hash: str
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """No law was broken."""
+        return not self.violations
+
+
+def run_seed(seed: int, plant: str | None = None) -> SeedResult:
+    """Run one world; with `plant`, one with a known bug in it."""
+    with _planted(plant):
+        world = World(seed)
+        violation = None
+        try:
+            world.run()
+        except LawBroken as broken:
+            violation = Violation(seed, broken.law.value, broken.what, _story(seed, broken))
+        return SeedResult(
+            seed,
+            violation,
+            world.network.sent,
+            world.faults.count,
+            world.probes.by_name(),
+            world.trace_hash,
+        )
+
+
+def _planted(plant: str | None) -> AbstractContextManager[object]:
+    return nullcontext() if plant is None else PLANTS[plant].install()
+
+
+def _story(seed: int, broken: LawBroken) -> list[str]:
+    """Run the world again, this time taking notes."""
+    story = Story()
+    try:
+        World(seed, story).run()
+    except LawBroken as again:
+        return [*story.about(again.about), *broken.story]
+    return ["the same seed did not break the law again: the simulator is not deterministic"]
+
+
+def run(
+    first_seed: int,
+    seeds: int,
+    jobs: int = 1,
+    plant: str | None = None,
+    on_progress: Progress | None = None,
+) -> SimReport:
+    """Run `seeds` worlds from `first_seed` on. With a plant, stop at the first one it breaks."""
+    began = time.monotonic()
+    results: list[SeedResult] = []
+    found: Iterator[SeedResult]
+    if jobs <= 1 or seeds <= CHUNK:
+        found = (run_seed(seed, plant) for seed in range(first_seed, first_seed + seeds))
+    else:
+        found = _in_processes(first_seed, seeds, jobs, plant)
+    for result in found:
+        results.append(result)
+        if on_progress is not None:
+            on_progress(len(results), seeds)
+        if plant is not None and result.violation is not None:
+            break
+    return _report(results, time.monotonic() - began)
+
+
+def _in_processes(
+    first_seed: int, seeds: int, jobs: int, plant: str | None
+) -> Iterator[SeedResult]:
+    """Chunks of seeds, handed out as processes become free."""
+    chunks = iter(range(first_seed, first_seed + seeds, CHUNK))
+    end = first_seed + seeds
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        running: set[Future[bytes]] = set()
+        try:
+            for start in chunks:
+                running.add(pool.submit(_run_chunk, start, min(start + CHUNK, end), plant))
+                if len(running) >= jobs * 2:
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        yield from _decode(future.result())
+            while running:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield from _decode(future.result())
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _run_chunk(first: int, end: int, plant: str | None) -> bytes:
+    """In a process of its own. With a plant, nothing after the first violation is of use."""
+    results = []
+    for seed in range(first, end):
+        results.append(run_seed(seed, plant))
+        if plant is not None and results[-1].violation is not None:
+            break
+    return msgspec.msgpack.encode(results)
+
+
+def _decode(encoded: bytes) -> list[SeedResult]:
+    return msgspec.msgpack.decode(encoded, type=list[SeedResult])
+
+
+def _report(results: list[SeedResult], seconds: float) -> SimReport:
+    results.sort(key=lambda result: result.seed)
+    trace = blake2b(digest_size=16)
+    probes: dict[str, int] = {}
+    for result in results:
+        trace.update(result.trace_hash.encode())
+        for name, hits in result.probes.items():
+            probes[name] = probes.get(name, 0) + hits
+    return SimReport(
+        seeds=len(results),
+        violations=[result.violation for result in results if result.violation is not None],
+        messages=sum(result.messages for result in results),
+        faults=sum(result.faults for result in results),
+        probes=probes,
+        missed_probes=[name for name, hits in probes.items() if not hits],
+        trace_hash=trace.hexdigest(),
+        seconds=seconds,
+    )

@@ -1,0 +1,180 @@
+"""One simulated world: nodes, network, metastore, sink, sources, people, and one seed.
+
+    safety phase     faults on, the sources grow, people do things; every law, all the time
+    liveness phase   faults off, everybody up, the sources stand still; within a bounded time
+                     everything must be done
+
+Everything in it is driven by one loop and one source of chance. Nothing depends on the order
+of a set or on the machine's clock, so a seed is a world.
+"""
+
+from hashlib import blake2b
+from random import Random
+from typing import Any
+
+import msgspec
+
+from lockgate.model.config import CoreConfig, Policy, Timing
+from lockgate.model.events import Event
+from lockgate.model.ids import FeedId, NodeId
+from lockgate.model.messages import Message
+from lockgate.model.records import FeedRecord
+from lockgate.sim.checkers import Checkers
+from lockgate.sim.closer import Closer
+from lockgate.sim.faults import Faults
+from lockgate.sim.healed import Healed
+from lockgate.sim.ledger import Ledger
+from lockgate.sim.loop import Loop
+from lockgate.sim.metastore import SimMetastore
+from lockgate.sim.mischief import Mischief
+from lockgate.sim.network import Network
+from lockgate.sim.node import SimNode
+from lockgate.sim.observer import Observer
+from lockgate.sim.people import People, feed_record
+from lockgate.sim.probes import Probes
+from lockgate.sim.sink import Sink
+from lockgate.sim.source import Source
+from lockgate.sim.story import Story
+from lockgate.sim.violation import Law, LawBroken, about_feed, about_node
+from lockgate.store.memory import MemoryMetastore
+
+TIMING = Timing(
+    lease_ms=4_000,
+    renew_ms=1_000,
+    tick_ms=500,
+    resend_ms=900,
+    bootstrap_wait_ms=2_000,
+    silence_ms=5_000,
+    merge_wait_ms=5_000,
+    balance_ms=3_000,
+    backoff_ms_min=500,
+    backoff_ms_max=3_000,
+)
+POLICY = Policy(batch_records_max=12, requests_max=8, attempts_max=4, balance_slack=3)
+
+FAULTS_MS = 40_000
+HEAL_MS_MAX = 60_000
+HEAL_STEP_MS = 500
+GROW_MS = (100, 500)
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class World:
+    """Builds a world from a seed and runs it."""
+
+    def __init__(self, seed: int, story: Story | None = None) -> None:
+        self.seed = seed
+        self.story = story
+        self.loop = Loop(seed)
+        rng = self.loop.rng
+        self.config = CoreConfig(TIMING, POLICY)
+        self.tick_ms = TIMING.tick_ms
+        self.lease_ms = TIMING.lease_ms
+        self.faults = Faults(rng)
+        self.probes = Probes()
+        self.ledger = Ledger()
+        self.sources: dict[FeedId, Source] = {
+            f"feed{index}": Source(
+                Random(rng.random()), self.loop.between(4, 7), self.faults.ddl_share
+            )
+            for index in range(2)
+        }
+        self.sink = Sink(self.source_of, self.ledger, self.probes)
+        self.observer = Observer(self.probes, self.sink, self._store)
+        self.checkers = Checkers(self.loop, self.sink, self.observer)
+        self.metastore = SimMetastore(
+            self.loop, self.faults, self.probes, self.checkers, self.lease_ms
+        )
+        self.network = Network(self.loop, self.faults, self.probes, self._deliver)
+        self.closer = Closer(self.loop, self.faults, self.probes, self.sink)
+        self.people = People(self)
+        self.nodes: dict[NodeId, SimNode] = {}
+        for index in range(self.loop.between(4, 5)):
+            self.nodes[f"n{index}"] = SimNode(self, f"n{index}")
+        self.mischief = Mischief(self)
+        self.healed = False
+        self._trace = blake2b(digest_size=16)
+        self.delivered = 0
+
+    def _store(self) -> MemoryMetastore:
+        return self.metastore.store
+
+    def source_of(self, feed: FeedId) -> Source:
+        """The log that a feed replicates."""
+        return self.sources[feed]
+
+    def feed_record(self, feed: FeedId) -> FeedRecord | None:
+        """The feed as the coordinator's records have it."""
+        return feed_record(self, feed)
+
+    # --- running ----------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Both phases. Raises `LawBroken`."""
+        loop = self.loop
+        for node in self.nodes.values():
+            loop.after(loop.between(0, 1_500), node.boot)
+        for feed, source in self.sources.items():
+            source.grow(loop.between(0, 40))
+            loop.after(loop.between(500, 3_000), self.people.create, feed)
+            self._grow(feed)
+        self.people.begin()
+        self.mischief.begin()
+        loop.run(FAULTS_MS)
+        self._heal()
+        self._run_until_live()
+
+    def _grow(self, feed: FeedId) -> None:
+        if not self.healed:
+            self.sources[feed].grow(self.loop.between(0, 6))
+            self.loop.after(self.loop.between(*GROW_MS), self._grow, feed)
+
+    def _heal(self) -> None:
+        """Everything works from here on."""
+        self.healed = True
+        self.mischief.end()
+        self.faults.heal()
+        self.network.heal()
+        self.metastore.down = False
+        for node in self.nodes.values():
+            node.fuse = 0
+            node.boot()
+            node.resume(node.life)
+            node.wake(node.life)
+
+    def _run_until_live(self) -> None:
+        healed = Healed(self)
+        why = ""
+        for _ in range(HEAL_MS_MAX // HEAL_STEP_MS):
+            self.loop.run(self.loop.now + HEAL_STEP_MS)
+            self.people.settle()
+            why = healed.missing() or ""
+            if not why:
+                return
+        about = (*map(about_feed, self.sources), *map(about_node, self.nodes))
+        raise LawBroken(Law.LIVENESS, f"{HEAL_MS_MAX} ms after all faults: {why}", about)
+
+    # --- what happens -----------------------------------------------------------------------
+
+    def _deliver(self, to: NodeId, message: Message) -> None:
+        node = self.nodes.get(to)
+        if node is not None:
+            node.hear(message)
+
+    def trace(self, node: NodeId, event: Event) -> None:
+        """Every event that a core takes goes into the hash of the run."""
+        self.delivered += 1
+        self._trace.update(_encode((self.loop.now, node, type(event).__name__, event)))
+        if self.story is not None:
+            self.story.note(self.loop.now, node, "takes", event)
+
+    def note(self, who: str, what: str, thing: Any) -> None:
+        """Something that belongs into the story."""
+        if self.story is not None:
+            self.story.note(self.loop.now, who, what, thing)
+
+    @property
+    def trace_hash(self) -> str:
+        """Equal for equal runs, whichever process ran them."""
+        return self._trace.hexdigest()
