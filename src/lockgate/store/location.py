@@ -46,10 +46,9 @@ class PostgresLocation(msgspec.Struct, frozen=True):
 
 def locate(url: str | Secret) -> SqliteLocation | PostgresLocation:
     """The place that a URL names; UsageError when it names none."""
-    try:
-        parsed = sa.make_url(url.reveal() if isinstance(url, Secret) else url)
-    except (sa.exc.ArgumentError, ValueError):
-        raise UsageError("the metastore's URL cannot be read", object_="", hint=_HINT) from None
+    parsed = _parsed(url.reveal() if isinstance(url, Secret) else url)
+    if parsed is None:
+        raise UsageError("the metastore's URL cannot be read", object_="", hint=_HINT)
     scheme = parsed.drivername
     if scheme in _SQLITE:
         if not parsed.database or parsed.database == ":memory:" or parsed.query:
@@ -72,3 +71,11 @@ def locate(url: str | Secret) -> SqliteLocation | PostgresLocation:
         query=parsed.difference_update_query(["password"]).query,
     )
     return PostgresLocation(bare, Secret(str(password)))
+
+
+def _parsed(url: str) -> sa.URL | None:
+    """None instead of the parser's error, which would travel along as the cause of ours."""
+    try:
+        return sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError):
+        return None

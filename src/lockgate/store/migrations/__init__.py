@@ -27,7 +27,12 @@ NEWEST: Final = len(MIGRATIONS)
 
 
 def version_of(connection: sa.Connection) -> int:
-    """The version of a metastore that has a version table. Raises `Unfit` if it says none."""
+    """The version of a metastore that has a version table. Raises `Unfit` if it says none.
+
+    Also writes to that table, for nothing: a metastore that can be read and not be written is
+    no use, and whoever opens it should learn so now.
+    """
+    connection.execute(sa.update(schema_version).values(version=schema_version.c.version))
     version = connection.execute(sa.select(schema_version.c.version)).scalar()
     if not isinstance(version, int) or version < 1:
         raise Unfit(f"its version is {version!r}")
