@@ -4,8 +4,8 @@
                          ▲                   │
                          ├── NotLanded ──────┤   the serial is free: the batch is composed anew
                          │                   │
-                         │                   └── Unknown ──► frozen: only the same batch may be
-                         │                                   repeated, until an answer is certain
+                         │                   └── Unknown ──► in doubt: only the same batch may be
+                         │                                   repeated, until it has landed
                      (retry on a tick)
 
 While one batch is in flight, all that is written meanwhile gathers into the next one. What
@@ -57,6 +57,8 @@ class Writer:
         self._flight: list[_Entry] = []
         self._batch: Batch | None = None
         """The batch in flight, or, after an unknown outcome, the only one that may be sent."""
+        self._in_doubt = False
+        """An attempt at this batch may still land: nothing else may be sent under its serial."""
         self._waiting = False
         self._retry_at: Millis = 0
 
@@ -112,12 +114,15 @@ class Writer:
             return
         self._waiting = False
         self._retry_at = now + self._retry_ms
-        if isinstance(answer, NotLanded):
+        if isinstance(answer, Unknown):
+            self._in_doubt = True
+        elif not self._in_doubt:
             self._recompose()
 
     def _landed(self, batch: Batch) -> None:
         done, self._flight, self._batch = self._flight, [], None
         self.serial = batch.serial
+        self._in_doubt = False
         self._waiting = False
         self._retry_at = 0
         for entry in done:

@@ -7,10 +7,11 @@ one, all or nothing. From this follow the four answers:
 - `Landed`: it is durable. Also the answer to a batch that had landed before: the serial
   tells, so a repeated batch is never written twice.
 - `Refused`: the fence has moved on; the writer is stale and must stop.
-- `NotLanded`: it certainly did not land and never will. The writer may change its mind and
-  use the serial for something else.
+- `NotLanded`: this attempt certainly did not land and never will. If no earlier attempt is
+  in doubt, the writer may change its mind and use the serial for something else.
 - `Unknown`: it may have landed, or may still land. Only the *same* batch may be sent under
-  that serial again, until one of the other answers comes back.
+  that serial again, until it is known to have landed or is refused; that a later attempt did
+  not land says nothing about the earlier one.
 """
 
 import msgspec
@@ -54,7 +55,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class NotLanded(msgspec.Struct, frozen=True):
-    """The batch is not durable and never will be."""
+    """This attempt has no effect and never will have."""
 
     scope: Scope
     serial: int
@@ -62,7 +63,7 @@ class NotLanded(msgspec.Struct, frozen=True):
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """The batch may or may not be durable, now or later."""
+    """This attempt may or may not have its effect, now or later."""
 
     scope: Scope
     serial: int

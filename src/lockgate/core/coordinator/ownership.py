@@ -57,7 +57,8 @@ class Ownership:
         self._worn: dict[FeedId, Epoch] = {}
         """Epochs that were told a goal from which there is no way back."""
         self._unseen_since: dict[FeedId, tuple[Epoch, Millis]] = {}
-        self._told_at: dict[FeedId, Millis] = {}
+        self._told: dict[FeedId, tuple[FeedRecord, Millis]] = {}
+        """What was said last of each feed, and when: a change is told at once, the same later."""
 
     # --- does it need another owner? --------------------------------------------------------
 
@@ -117,7 +118,6 @@ class Ownership:
         return Raise(feed_scope(record.feed), record.epoch, owned.epoch)
 
     def _owner_recorded(self, former: FeedRecord, owned: FeedRecord) -> None:
-        self._told_at.pop(owned.feed, None)
         self._tell(owned)
         if former.owner is not None:
             self.stop(former.owner, former.feed, former.epoch)
@@ -135,10 +135,13 @@ class Ownership:
         self._note_showing(now, record, status)
         if self._shows_goal(record, status):
             return
-        told_at = self._told_at.get(record.feed)
-        if told_at is None or now - told_at >= self._timing.resend_ms or now < told_at:
-            self._told_at[record.feed] = now
+        if self._is_due(now, record):
+            self._told[record.feed] = (record, now)
             self._tell(record)
+
+    def _is_due(self, now: Millis, record: FeedRecord) -> bool:
+        told = self._told.get(record.feed)
+        return told is None or told[0] is not record or now - told[1] >= self._timing.resend_ms
 
     def _note_showing(
         self, now: Millis, record: FeedRecord, status: MaintainerStatus | None

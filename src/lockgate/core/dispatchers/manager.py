@@ -128,7 +128,9 @@ class DispatcherManager(Machine):
             self.emit(Load(node_scope(self.me.node)))
 
     def _take_journal(self, loaded: Loaded) -> None:
-        if loaded.fence != self.me.incarnation:
+        if loaded.fence < self.me.incarnation:
+            return  # a late answer to the question of a former life; ours is still to come
+        if loaded.fence > self.me.incarnation:
             self.state = ManagerState.LOST
             return
         self._writer = Writer(

@@ -150,7 +150,9 @@ class Maintainer(Machine):
             self.emit(Load(feed_scope(self.feed)))
 
     def _take_intent(self, loaded: Loaded) -> None:
-        if loaded.fence != self.epoch:
+        if loaded.fence < self.epoch:
+            return  # a late answer to the question of a former owner; ours is still to come
+        if loaded.fence > self.epoch:
             self._end(Outcome.STALE)
             return
         self.reach.writer = Writer(
