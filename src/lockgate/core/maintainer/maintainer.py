@@ -45,7 +45,7 @@ from lockgate.model.events import (
     Tick,
 )
 from lockgate.model.feeds import FeedSpec, Goal, Outcome
-from lockgate.model.ids import Epoch, FeedId, Millis, NodeRef, OperatorId, Seq
+from lockgate.model.ids import Epoch, FeedId, Millis, NodeRef, OperatorId, Seq, Token
 from lockgate.model.instructions import CloseSink, Instruction, Load, Send
 from lockgate.model.messages import (
     Bootstrap,
@@ -317,14 +317,10 @@ class Maintainer(Machine):
             self._asked_at = None
 
     def _tick_closing(self, _: Tick) -> None:
-        """Every member has to confirm; one that hangs is shut out at the sink instead."""
+        """Every member has to confirm. A hung one is waited for: its lease ends, or it answers."""
         due = self.now - self.config.timing.resend_ms
         members = self.nodes.all()
-        waiting = [
-            view
-            for view in members
-            if not view.closed and self.now - view.heard_at < self.config.timing.silence_ms
-        ]
+        waiting = [view for view in members if not view.closed]
         for view in waiting:
             if view.asked_at is None or view.asked_at <= due:
                 view.asked_at = self.now
@@ -334,22 +330,19 @@ class Maintainer(Machine):
             self.state = Phase.REVOKING
             self._revoke(Tick())
 
-    def _hear(self, beat: Heartbeat) -> None:
-        """It is alive and stopping: it is worth waiting for."""
-        view = self._view_of(beat)
-        if view is not None:
-            view.heard_at = self.now
-
     def _close_reply(self, reply: CloseReply) -> None:
         view = self._view_of(reply)
         if view is not None:
             view.closed = True
 
     def _revoke(self, _: Tick) -> None:
-        self.emit(CloseSink(self.feed, self.reach.last_token(), self.goal is Goal.REMOVE))
+        self.emit(CloseSink(self.feed, self._closing_token(), self.goal is Goal.REMOVE))
+
+    def _closing_token(self) -> Token:
+        return self.reach.closing_token(forget=self.goal is Goal.REMOVE)
 
     def _revoked(self, event: SinkClosed) -> None:
-        if event.token != self.reach.last_token():
+        if event.token != self._closing_token():
             return
         if self.goal is not Goal.REMOVE:
             self._end(Outcome.STOPPED)

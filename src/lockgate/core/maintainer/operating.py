@@ -111,7 +111,7 @@ class Operating:
         if holder is not None:
             holder.handle(now, Dropped(span.id))
         elif span.node is not None:
-            self.begin_remove(now, span.id, span.node, hands)
+            hands.remove(span.id, span.node)
 
     def tick(self, now: Millis) -> None:
         """Repeat what shows no effect."""

@@ -70,7 +70,7 @@ TABLE: Table = table(
             Tick: do("_tick_closing"),
             SetGoal: do("_note_goal"),
             BootstrapReply: ignore("it is told to close"),
-            Heartbeat: do("_hear"),
+            Heartbeat: ignore("it is told to close"),
             CloseReply: do("_close_reply"),
             **dict.fromkeys(VERBS, do("_not_yet")),
         },

@@ -49,9 +49,12 @@ class Reach:
         self.seq += 1
         return Token(self.epoch, self.seq, node.incarnation)
 
-    def last_token(self) -> Token:
-        """Above every token of this epoch, below every token of the next."""
-        return Token(self.epoch, SEQ_MAX, 0)
+    def closing_token(self, forget: bool) -> Token:
+        """Above every token of this epoch, below every token of the next.
+
+        Forgetting has one of its own: the answer to a mere stop must not pass for it.
+        """
+        return Token(self.epoch, SEQ_MAX + forget, 0)
 
     def record(
         self,
@@ -80,8 +83,9 @@ class Reach:
         self.operating.regrip(operator)
 
     def remove(self, span: SpanId, node: NodeRef) -> None:
-        """Clear a node of a span that is no more."""
-        self.operating.begin_remove(self.now, span, node, self)
+        """Clear a node of a span that is no more, if it is there to be cleared."""
+        if self.nodes.get(node) is not None:
+            self.operating.begin_remove(self.now, span, node, self)
 
     def ended(self, operator: Operator) -> None:
         """See `Operating.ended`."""
