@@ -54,7 +54,7 @@ from lockgate.store.sqlite import SqliteBackend
 __all__ = ["SqlMetastore"]
 
 TIMEOUT_MS: Final = 5_000
-"""Longest wait for a lock or for a word from the server."""
+"""Longest wait for a lock, or for a server that is to carry a transaction out."""
 
 _Result = TypeVar("_Result")
 _Backend = SqliteBackend | PostgresBackend

@@ -78,9 +78,11 @@ class PostgresBackend:
         sa.event.listen(self.engine, "connect", self._on_connect)
 
     def _on_connect(self, raw: Any, _: Any) -> None:
+        # Half of our own deadline: the server's word says more than a shut socket.
+        timeout_ms = max(1, self._timeout_ms // 2)
         with raw.cursor() as cursor:
             for name in ("statement_timeout", "idle_in_transaction_session_timeout"):
-                cursor.execute("SELECT set_config(%s, %s, false)", (name, str(self._timeout_ms)))
+                cursor.execute("SELECT set_config(%s, %s, false)", (name, str(timeout_ms)))
         raw.commit()
 
     def settle(self) -> None:
@@ -124,7 +126,14 @@ class PostgresBackend:
         raw = connection.connection.driver_connection
         assert isinstance(raw, psycopg.Connection)
         with _Watch(raw.fileno(), self._timeout_ms / 1000) as watch:
-            yield watch.heard
+            try:
+                yield watch.heard
+            except (sa.exc.DBAPIError, psycopg.Error) as error:
+                if not watch.shut:
+                    raise
+                # The driver only saw the socket go. Say who shut it, and why.
+                why = f"nothing was heard from the server for {self._timeout_ms} ms"
+                raise psycopg.errors.ConnectionTimeout(why) from error
 
     def fault(self, error: Exception, *, committing: bool) -> Fault:
         """What an error of the driver, or of SQLAlchemy's around it, means."""
@@ -162,6 +171,7 @@ class _Watch:
         self._timeout_s = timeout_s
         self._until = time.monotonic() + timeout_s
         self._over = threading.Event()
+        self.shut = False
         self._thread = threading.Thread(target=self._run, name="metastore deadline", daemon=True)
 
     def heard(self) -> None:
@@ -179,6 +189,7 @@ class _Watch:
     def _run(self) -> None:
         while not self._over.wait(max(0.0, self._until - time.monotonic())):
             if time.monotonic() >= self._until:
+                self.shut = True
                 with suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RDWR)
                 return

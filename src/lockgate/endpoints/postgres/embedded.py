@@ -27,6 +27,7 @@ import socket
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -93,6 +94,8 @@ class EmbeddedPostgres:
         self._directory = directory
         self._start_timeout_s = start_timeout_s
         self._account = _account()
+        self._lock = threading.RLock()
+        """Starting and stopping take turns: one thread may stop what another is to start again."""
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
 
@@ -148,8 +151,10 @@ class EmbeddedPostgres:
 
     def start(self) -> Self:
         """Run the server, initialising its directory the first time; return when it answers."""
-        if self.running:
-            return self
+        with self._lock:
+            return self if self.running else self._start()
+
+    def _start(self) -> Self:
         atexit.register(self.remove)
         if self._directory is None or not (self._directory / "data" / "PG_VERSION").exists():
             self._initialise()
@@ -170,6 +175,10 @@ class EmbeddedPostgres:
 
     def stop(self, how: Shutdown = "fast", *, timeout_s: float = 30.0) -> None:
         """End the server and keep its directory: `start()` goes on with the same data and port."""
+        with self._lock:
+            self._stop(how, timeout_s)
+
+    def _stop(self, how: Shutdown, timeout_s: float) -> None:
         process, self._process = self._process, None
         if process is None:
             return
