@@ -49,7 +49,7 @@ IDLE_MS = (400, 900)
 COMMIT_MS = (5, 60)
 CLAIM_MS = (5, 80)
 UNKNOWN_MS = (50, 400)
-LATER_MS = (100, 6_000)
+LATER_MS = ((30, 600), (100, 6_000))
 STOP_MS = (1, 150)
 
 Outcome = Floors | Position | Refusal
@@ -269,11 +269,14 @@ class Executor:
     def _commit_orphan(self, tx: Transaction) -> None:
         if not tx.late and self._loop.chance(0.5):
             tx.late = True
-            self._loop.after(self._loop.between(*LATER_MS), self._commit, tx)
+            self._later(tx)
             return
         outcome = tx.run()
         refused = isinstance(outcome, Refusal)
         self._probes.hit(Probe.ZOMBIE_FENCED if refused else Probe.ZOMBIE_COMMITTED)
+
+    def _later(self, tx: Transaction) -> None:
+        self._loop.after(self._loop.between(*self._loop.rng.choice(LATER_MS)), self._commit, tx)
 
     def _lose_outcome(self, tx: Transaction) -> None:
         """The connection broke: it landed, or did not, or will land when nobody expects it."""
@@ -281,7 +284,7 @@ class Executor:
         if self._loop.chance(self._faults.sink_later):
             late = Transaction(tx.dispatcher, tx.run)
             late.orphan = True
-            self._loop.after(self._loop.between(*LATER_MS), self._commit, late)
+            self._later(late)
         elif self._loop.chance(0.5):
             tx.run()
         if not tx.dispatcher.stopping:

@@ -50,7 +50,7 @@ class Healed:
         return self._drains() or self._journals()
 
     def _feed(self, feed: FeedId, record: FeedRecord) -> str | None:
-        if record.state is FeedState.NORMAL:
+        if record.goal is Goal.RUN:
             return self._running(feed, record)
         if record.state in {FeedState.WARNING, FeedState.FAILED}:
             return f"in trouble: {record.error}"

@@ -23,6 +23,7 @@ from lockgate.model.batch import (
 from lockgate.model.events import LeaseEvent, StoreEvent
 from lockgate.model.ids import Millis
 from lockgate.model.instructions import Commit, Join, Load, Renew
+from lockgate.model.records import COORDINATOR
 from lockgate.sim.checkers import Checkers
 from lockgate.sim.faults import Faults
 from lockgate.sim.loop import Loop
@@ -49,6 +50,9 @@ class SimMetastore:
         self._watch = watch
         self.clock_offset: Millis = 0
         self.down = False
+        self._in_doubt: set[tuple[str, int, int]] = set()
+        """Batches of which a copy was answered as unknown: of those nobody can say any more that
+        they certainly did not land."""
         self.store = MemoryMetastore(lambda: loop.now + self.clock_offset, lease_ms)
 
     def _reply(self, answer: Answer, event: StoreEvent | LeaseEvent) -> None:
@@ -118,20 +122,26 @@ class SimMetastore:
     def _commit(self, batch: Batch, answer: Answer) -> None:
         faults = self._faults
         scope, serial = batch.scope, batch.serial
-        if self._fails(faults.not_landed):
+        if (scope, batch.fence, serial) in self._in_doubt:
+            outcome = self._land(batch) if not self._fails(faults.unknown_lost) else None
+            self._reply(answer, outcome or Unknown(scope, serial, "connection lost"))
+        elif self._fails(faults.not_landed):
             self._probes.hit(Probe.BATCH_NOT_LANDED)
             self._reply(answer, NotLanded(scope, serial, "no connection"))
         elif self._loop.chance(faults.unknown_lost):
             faults.count += 1
+            self._in_doubt.add((scope, batch.fence, serial))
             self._probes.hit(Probe.BATCH_UNKNOWN_LOST)
             self._reply(answer, Unknown(scope, serial, "connection lost"))
         elif self._loop.chance(faults.unknown_landed):
             faults.count += 1
+            self._in_doubt.add((scope, batch.fence, serial))
             if isinstance(self._land(batch), Landed):
                 self._probes.hit(Probe.BATCH_UNKNOWN_LANDED)
             self._reply(answer, Unknown(scope, serial, "connection lost"))
         elif self._loop.chance(faults.unknown_later):
             faults.count += 1
+            self._in_doubt.add((scope, batch.fence, serial))
             self._loop.after(self._loop.between(*LATER_MS), self._land_late, batch)
             self._reply(answer, Unknown(scope, serial, "connection lost"))
         else:
@@ -147,6 +157,10 @@ class SimMetastore:
                 self._probes.hit(Probe.BATCH_REPEATED)
         elif isinstance(outcome, Refused):
             self._probes.hit(Probe.BATCH_REFUSED)
+            if batch.scope == COORDINATOR:
+                self._probes.hit(Probe.COORDINATOR_REFUSED)
+                if batch.raises:
+                    self._probes.hit(Probe.EPOCH_RACE_LOST)
         return outcome
 
     def _land_late(self, batch: Batch) -> None:

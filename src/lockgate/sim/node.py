@@ -121,6 +121,7 @@ class SimNode:
         self.executor = self._new_executor()
         self.deadlines = {}
         self.paused = self.hung = False
+        self._world.hung.discard(self.id)
         self.fuse = 0
         self._waiting, self._deferred, self._deaf = [], [], []
         self._world.note(self.id, "boots", "")
@@ -169,6 +170,7 @@ class SimNode:
         self._world.faults.count += 1
         self._world.note(self.id, "hangs", duration)
         self.hung = True
+        self._world.hung.add(self.id)
         self._loop.after(duration, self.wake, self.life)
 
     def wake(self, life: int) -> None:
@@ -177,6 +179,7 @@ class SimNode:
             return
         self._world.note(self.id, "wakes", "")
         self.hung = False
+        self._world.hung.discard(self.id)
         deaf, self._deaf = self._deaf, []
         for message in deaf:
             self.deliver(life, message)
@@ -189,7 +192,9 @@ class SimNode:
         self._loop.after(self._world.tick_ms, self._tick, life)
         if not self.paused:
             self.deliver(life, Tick())
-            self._world.checkers.ticked(self.maintainers)
+            maintainers = self.maintainers
+            self._world.checkers.ticked(maintainers)
+            self._world.observer.ticked(maintainers, self._world.hung)
 
     def hear(self, message: Message) -> None:
         """A message arrives, whichever process it was meant for."""

@@ -129,16 +129,29 @@ class Observer:
         for key in batch.deletes:
             if key.kind == "span":
                 dropped[key.id] = None
-            elif key.kind == "operator":
+        self._dropped(feed, dropped, put)
+        for key in batch.deletes:
+            if key.kind == "operator":
                 operator = self._operators.pop((feed, key.id), None)
                 if operator is not None:
                     results = [spec.id for spec in operator.results] or list(operator.spans)
                     done = all(span in put for span in results)
                     self._probes.hit((COMMITTED if done else GIVEN_UP)[operator.kind])
-        if dropped:
-            for (of, _), operator in self._operators.items():
-                if of == feed and any(span in dropped for span in operator.spans):
-                    self._probes.hit(Probe.OPERATOR_MET_DROP)
+
+    def _dropped(self, feed: FeedId, dropped: dict[SpanId, None], put: dict[SpanId, None]) -> None:
+        """Spans that go although an operator has them, and nothing takes their place."""
+        for (of, _), operator in self._operators.items() if dropped else ():
+            gone = any(span in dropped for span in operator.spans)
+            if of == feed and gone and not any(spec.id in put for spec in operator.results):
+                self._probes.hit(Probe.OPERATOR_MET_DROP)
+
+    def ticked(self, maintainers: list[Maintainer], hung: set[NodeId]) -> None:
+        """A node looks after its maintainers."""
+        for maintainer in maintainers if hung else ():
+            if maintainer.state is Phase.RUNNING and any(
+                view.ref.node in hung for view in maintainer.nodes.waiting()
+            ):
+                self._probes.hit(Probe.HUNG_PAST_BOOTSTRAP)
 
     def loaded(self, loaded: Loaded) -> None:
         """An owner reads what its predecessor left."""

@@ -47,7 +47,6 @@ class Probe(Enum):
     MERGE_UNEVEN = "rows at different positions became one"
     CLAIM_GONE = "a claim found no row"
     CLAIM_NEWER = "a claim met a newer token"
-    DDL_BEHIND = "a DDL was not written because somebody was behind"
     DDL_WRITTEN_AGAIN = "a DDL that was written was asked for again"
     TABLE_RECREATED = "a table of a dropped one's name was created"
     DDL_MANY_TABLES = "a DDL of several tables was written"

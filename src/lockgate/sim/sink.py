@@ -214,7 +214,6 @@ class Sink:
             return row.position
         concerned = [row for row in feed.spans.values() if ddl.concerns(row.spec.table)]
         if not self._all_there(row.position, concerned, ddl.position - 1):
-            self._probes.hit(Probe.DDL_BEHIND)
             return Refusal.BEHIND
         self._ledger.ddl(feed, token, ddl, births)
         for span in concerned:

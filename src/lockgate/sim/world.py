@@ -92,6 +92,7 @@ class World:
         self.nodes: dict[NodeId, SimNode] = {}
         for index in range(self.loop.between(4, 5)):
             self.nodes[f"n{index}"] = SimNode(self, f"n{index}")
+        self.hung: set[NodeId] = set()
         self.mischief = Mischief(self)
         self.healed = False
         self._trace = blake2b(digest_size=16)
