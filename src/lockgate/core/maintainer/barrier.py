@@ -101,6 +101,9 @@ class Barrier(Machine):
     @property
     def done(self) -> Position:
         """Every DDL up to here is written and recorded: who stands before one of them may pass."""
+        return self._passable()
+
+    def _passable(self) -> Position:
         if self.record is not None:
             return self.record.ddl.position - 1
         trigger = self.hands.spans.get(TRIGGER)
@@ -124,14 +127,21 @@ class Barrier(Machine):
     def _gather(self, _: Tick) -> None:
         if self.state is BarrierState.GATHERING and self._all_stand():
             assert self.ddl is not None
-            births: tuple[SpanSpec, ...] = ()
-            if self.ddl.kind is DdlKind.CREATE:
-                births = tuple(
-                    SpanSpec(self.operating.new_name(), table) for table in self.ddl.tables
-                )
-            self.record = BarrierRecord(self.ddl, births)
+            self.record = BarrierRecord(self.ddl, self._births())
             self.state = BarrierState.RECORDING
             self.hands.record(puts=(self.record,), then=self._tell_recorded)
+
+    def _births(self) -> tuple[SpanSpec, ...]:
+        """The spans that the DDL brings to life."""
+        assert self.ddl is not None
+        if self.ddl.kind is not DdlKind.CREATE:
+            return ()
+        return tuple(SpanSpec(self.operating.new_name(), table) for table in self.ddl.tables)
+
+    def _dropped_spans(self) -> list[Span]:
+        """The spans that end with the DDL."""
+        assert self.ddl is not None
+        return self._concerned() if self.ddl.kind is DdlKind.DROP else []
 
     def _tell_recorded(self) -> None:
         self.handle(self.now, Recorded())
@@ -179,9 +189,7 @@ class Barrier(Machine):
         self.state = BarrierState.FINISHING
         ddl = self.record.ddl
         born = [SpanRecord(spec, start=ddl.position) for spec in self.record.births]
-        gone: list[Span] = []
-        if ddl.kind is DdlKind.DROP:
-            gone = [self.hands.spans.drop(span.id) for span in self._concerned()]
+        gone = [self.hands.spans.drop(span.id) for span in self._dropped_spans()]
         self.hands.record(
             puts=born,
             deletes=(key_of(self.record), *(RecordKey("span", span.id) for span in gone)),

@@ -71,9 +71,13 @@ class Intake:
         if status.barrier and status.barrier <= self.barrier.done:
             self.hands.ask(node, Pass(status.span, status.token, status.barrier))
         if status.operator and not self.operating.is_active(status.operator):
-            self.hands.ask(node, Release(status.span, status.token, status.operator))
+            self._release(node, status)
         if status.stage is Stage.FENCED and self.operating.holder(span.id) is None:
             self.spans.lose(span.id)
+
+    def _release(self, node: NodeRef, status: DispatcherStatus) -> None:
+        """The merge that holds it is not under way: it aborted, or its owner died."""
+        self.hands.ask(node, Release(status.span, status.token, status.operator))
 
     def _heal_orphan(self, node: NodeRef, span: Span | None, status: DispatcherStatus) -> None:
         """Somebody runs what should not run there. A newer token is not ours to remove."""

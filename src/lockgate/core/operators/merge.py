@@ -143,8 +143,11 @@ class Merge(Operator):
                 source.held = True
         elif status.span == self.target.id and self._is_target(seen):
             self.prepared = status.stage is Stage.PREPARING
-        if self.prepared and all(source.held for source in self.sources.values()):
+        if self.prepared and self._all_held():
             self._commit()
+
+    def _all_held(self) -> bool:
+        return all(source.held for source in self.sources.values())
 
     def _is_target(self, seen: Seen) -> bool:
         place = self.placement

@@ -1,0 +1,40 @@
+"""How a bug is planted: one method of one class is replaced while a world runs."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple
+
+from lockgate.sim.violation import Law
+
+
+class Plant(NamedTuple):
+    """A known bug, and how to put it in."""
+
+    name: str
+    what: str
+    law: str
+    install: Callable[[], AbstractContextManager[object]]
+
+
+PLANTS: dict[str, Plant] = {}
+
+
+@contextmanager
+def replaced(owner: Any, name: str, broken: Any) -> Iterator[None]:
+    """`owner.name` is `broken` while the context lasts."""
+    original = owner.__dict__[name]
+    setattr(owner, name, broken)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def plant(name: str, what: str, law: Law, owner: Any, method: str) -> Callable[[Any], Any]:
+    """Register the decorated function as what `owner.method` becomes."""
+
+    def register(broken: Any) -> Any:
+        PLANTS[name] = Plant(name, what, law.value, lambda: replaced(owner, method, broken))
+        return broken
+
+    return register
