@@ -139,6 +139,7 @@ class Durable:
                 facts.checkpoint = 0
                 facts.born = False
         progress: ProgressRecord | None = None
+        operators: list[OperatorRecord] = []
         for record in batch.puts:
             if isinstance(record, SpanRecord):
                 if record.token.epoch:
@@ -150,7 +151,7 @@ class Durable:
                         touched[record.span.table] = None
             elif isinstance(record, OperatorRecord):
                 facts.operators.add(record.operator)
-                self._operator(feed, facts, record)
+                operators.append(record)
             elif isinstance(record, BarrierRecord):
                 facts.barriers.add(record.ddl.position)
             elif isinstance(record, ProgressRecord):
@@ -160,6 +161,8 @@ class Durable:
             if ranges and not covers_once(ranges):
                 what = f"the recorded spans of {table} are {facts.tables[table]}"
                 _broken(Law.COVER, what, feed)
+        for operator in operators:
+            self._operator(feed, facts, operator)
         if progress is not None:
             self._progress(feed, facts, progress)
 
@@ -172,10 +175,9 @@ class Durable:
         ranges = [live[span] for span in record.spans if span in live]
         if len(ranges) != len(record.spans):
             _broken(Law.COVER, f"{record} is about spans that are no more", feed)
-        for before, after in ((ranges, [spec.range for spec in record.results]),):
-            rest = [keys for span, keys in live.items() if span not in record.spans]
-            if not covers_once(rest + before) or not covers_once(rest + after):
-                _broken(Law.COVER, f"{record} does not cover what it replaces", feed)
+        rest = [keys for span, keys in live.items() if span not in record.spans]
+        if not covers_once(rest + [spec.range for spec in record.results]):
+            _broken(Law.COVER, f"{record} does not cover what it replaces", feed)
 
     def _progress(self, feed: FeedId, facts: FeedFacts, progress: ProgressRecord) -> None:
         if progress.checkpoint < facts.checkpoint:

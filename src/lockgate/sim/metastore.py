@@ -50,9 +50,6 @@ class SimMetastore:
         self._watch = watch
         self.clock_offset: Millis = 0
         self.down = False
-        self._in_doubt: set[tuple[str, int, int]] = set()
-        """Batches of which a copy was answered as unknown: of those nobody can say any more that
-        they certainly did not land."""
         self.store = MemoryMetastore(lambda: loop.now + self.clock_offset, lease_ms)
 
     def _reply(self, answer: Answer, event: StoreEvent | LeaseEvent) -> None:
@@ -122,26 +119,20 @@ class SimMetastore:
     def _commit(self, batch: Batch, answer: Answer) -> None:
         faults = self._faults
         scope, serial = batch.scope, batch.serial
-        if (scope, batch.fence, serial) in self._in_doubt:
-            outcome = self._land(batch) if not self._fails(faults.unknown_lost) else None
-            self._reply(answer, outcome or Unknown(scope, serial, "connection lost"))
-        elif self._fails(faults.not_landed):
+        if self._fails(faults.not_landed):
             self._probes.hit(Probe.BATCH_NOT_LANDED)
             self._reply(answer, NotLanded(scope, serial, "no connection"))
         elif self._loop.chance(faults.unknown_lost):
             faults.count += 1
-            self._in_doubt.add((scope, batch.fence, serial))
             self._probes.hit(Probe.BATCH_UNKNOWN_LOST)
             self._reply(answer, Unknown(scope, serial, "connection lost"))
         elif self._loop.chance(faults.unknown_landed):
             faults.count += 1
-            self._in_doubt.add((scope, batch.fence, serial))
             if isinstance(self._land(batch), Landed):
                 self._probes.hit(Probe.BATCH_UNKNOWN_LANDED)
             self._reply(answer, Unknown(scope, serial, "connection lost"))
         elif self._loop.chance(faults.unknown_later):
             faults.count += 1
-            self._in_doubt.add((scope, batch.fence, serial))
             self._loop.after(self._loop.between(*LATER_MS), self._land_late, batch)
             self._reply(answer, Unknown(scope, serial, "connection lost"))
         else:
