@@ -114,6 +114,15 @@ def test_a_feed_whose_owner_dies_while_stopping_is_stopped_by_another(bench: Ben
     assert record.owner == bench.refs["b"]
 
 
+def test_a_feed_whose_owner_is_stale_while_stopping_is_not_stopped_yet(bench: Bench) -> None:
+    bench.handle(PauseFeed("p", "f"))
+    ended(bench, Outcome.STALE)
+    bench.handle(Tick())
+    record = bench.record("f")
+    assert (record.epoch, record.goal) == (2, Goal.STOP)
+    assert record.owner is not None
+
+
 def test_a_stopped_feed_stays_without_owner(bench: Bench) -> None:
     bench.handle(PauseFeed("p", "f"))
     ended(bench, Outcome.STOPPED)
@@ -179,7 +188,7 @@ def test_a_feed_in_trouble_is_not_tried_again_before_it_has_stopped(bench: Bench
     bench.says("a", status("f", 1, trouble=BROKEN))
     bench.pass_time(10_000)
     assert seen(bench) == (FeedState.WARNING, Goal.STOP)
-    assert bench.record("f").epoch == 1
+    assert bench.record("f").epoch == bench.record("f").attempts == 1
 
 
 def test_trouble_that_is_reported_again_while_stopping_counts_once(bench: Bench) -> None:
