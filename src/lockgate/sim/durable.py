@@ -66,8 +66,8 @@ class Durable:
         """Every fence that a node ever had durable."""
         self.journals: set[tuple[NodeId, FeedId, SpanId, Token, bool]] = set()
         """Everything that a node ever noted, and whether it was only prepared."""
-        self.drains: dict[NodeRef, int] = {}
-        """When a node's drain was last written."""
+        self.drains: dict[NodeId, int] = {}
+        """When a node's drain was last written, or struck out because that life was over."""
         self.incarnations: dict[NodeId, int] = {}
         self.leaders: dict[int, NodeRef] = {}
 
@@ -107,9 +107,12 @@ class Durable:
 
     def _coordinator(self, now: int, batch: Batch) -> None:
         raised = {change.scope: change for change in batch.raises}
+        for key in batch.deletes:
+            if key.kind == "drain":
+                self.drains[key.id] = now
         for record in batch.puts:
             if isinstance(record, DrainRecord):
-                self.drains[record.node] = now
+                self.drains[record.id] = now
             elif isinstance(record, FeedRecord):
                 facts = self.feed(record.feed)
                 if record.epoch < facts.epoch:

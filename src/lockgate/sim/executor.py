@@ -44,8 +44,8 @@ from lockgate.sim.sink import Refusal, Sink
 from lockgate.sim.source import KEYS, Change, Source
 
 POSITIONS_PER_BATCH = 30
-READ_MS = (20, 120)
-IDLE_MS = (400, 900)
+READ_MS = (10, 90)
+IDLE_MS = (200, 600)
 COMMIT_MS = (5, 60)
 CLAIM_MS = (5, 80)
 UNKNOWN_MS = (50, 400)

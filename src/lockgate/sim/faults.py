@@ -41,6 +41,7 @@ class Faults:
     clock_jump_ms: int
     store_clock_jump_ms: int
     store_outage_ms: int
+    store_cut_ms: int
     legacy_ms: int
     """An owner of epoch 0, from before there were epochs, tries its luck."""
     # People, mean interval.
@@ -77,6 +78,7 @@ class Faults:
         "slow",
         "span_verb_ms",
         "store_clock_jump_ms",
+        "store_cut_ms",
         "store_outage_ms",
         "unknown_landed",
         "unknown_later",
@@ -121,6 +123,7 @@ class Faults:
         self.clock_jump_ms = every(0.3, 5_000, 12_000)
         self.store_clock_jump_ms = every(0.2, 12_000)
         self.store_outage_ms = every(0.2, 12_000)
+        self.store_cut_ms = every(0.3, 6_000, 12_000)
         self.legacy_ms = every(0.3, 3_000)
         self.feed_verb_ms = every(0.6, 4_000, 10_000)
         self.span_verb_ms = every(0.75, 250, 600, 2_000)

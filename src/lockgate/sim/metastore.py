@@ -21,7 +21,7 @@ from lockgate.model.batch import (
     Unknown,
 )
 from lockgate.model.events import LeaseEvent, StoreEvent
-from lockgate.model.ids import Millis
+from lockgate.model.ids import Millis, NodeId
 from lockgate.model.instructions import Commit, Join, Load, Renew
 from lockgate.model.records import COORDINATOR
 from lockgate.sim.checkers import Checkers
@@ -50,6 +50,8 @@ class SimMetastore:
         self._watch = watch
         self.clock_offset: Millis = 0
         self.down = False
+        self.cut: set[NodeId] = set()
+        """Nodes that cannot reach the metastore."""
         self.store = MemoryMetastore(lambda: loop.now + self.clock_offset, lease_ms)
 
     def _reply(self, answer: Answer, event: StoreEvent | LeaseEvent) -> None:
@@ -58,21 +60,24 @@ class SimMetastore:
             self._faults.count += 1
         self._loop.after(self._loop.between(*(LATE_MS if late else ANSWER_MS)), answer, event)
 
-    def _fails(self, rate: float) -> bool:
-        if self.down or self._loop.chance(rate):
+    def _unreachable(self, node: NodeId) -> bool:
+        return self.down or node in self.cut
+
+    def _fails(self, node: NodeId, rate: float) -> bool:
+        if self._unreachable(node) or self._loop.chance(rate):
             self._faults.count += 1
             return True
         return False
 
     # --- leases -----------------------------------------------------------------------------
 
-    def join(self, join: Join, answer: Answer) -> None:
+    def join(self, node: NodeId, join: Join, answer: Answer) -> None:
         """Begin a life; it may have begun although the node hears that it did not."""
-        self._loop.after(self._loop.between(*ASK_MS), self._join, join, answer)
+        self._loop.after(self._loop.between(*ASK_MS), self._join, node, join, answer)
 
-    def _join(self, join: Join, answer: Answer) -> None:
-        if self._fails(self._faults.lease_failed):
-            if not self.down and self._loop.chance(0.5):
+    def _join(self, node: NodeId, join: Join, answer: Answer) -> None:
+        if self._fails(node, self._faults.lease_failed):
+            if not self._unreachable(node) and self._loop.chance(0.5):
                 self._watch.joined(self.store.join(join.node, join.asked_at).ref)
                 self._probes.hit(Probe.JOIN_ANSWER_LOST)
             self._reply(answer, JoinFailed("no answer"))
@@ -81,13 +86,13 @@ class SimMetastore:
         self._watch.joined(joined.ref)
         self._reply(answer, joined)
 
-    def renew(self, renew: Renew, answer: Answer) -> None:
+    def renew(self, node: NodeId, renew: Renew, answer: Answer) -> None:
         """Prolong a lease; it may be prolonged although the node hears that it is not."""
-        self._loop.after(self._loop.between(*ASK_MS), self._renew, renew, answer)
+        self._loop.after(self._loop.between(*ASK_MS), self._renew, node, renew, answer)
 
-    def _renew(self, renew: Renew, answer: Answer) -> None:
-        fails = self._fails(self._faults.lease_failed)
-        if fails and (self.down or self._loop.chance(0.5)):
+    def _renew(self, node: NodeId, renew: Renew, answer: Answer) -> None:
+        fails = self._fails(node, self._faults.lease_failed)
+        if fails and (self._unreachable(node) or self._loop.chance(0.5)):
             self._reply(answer, RenewFailed(renew.ref, "no answer"))
             return
         before = self.store.leader
@@ -101,25 +106,25 @@ class SimMetastore:
 
     # --- records ----------------------------------------------------------------------------
 
-    def load(self, load: Load, answer: Answer) -> None:
+    def load(self, node: NodeId, load: Load, answer: Answer) -> None:
         """Read a scope."""
-        self._loop.after(self._loop.between(*ASK_MS), self._load, load, answer)
+        self._loop.after(self._loop.between(*ASK_MS), self._load, node, load, answer)
 
-    def _load(self, load: Load, answer: Answer) -> None:
-        if self._fails(self._faults.load_failed):
+    def _load(self, node: NodeId, load: Load, answer: Answer) -> None:
+        if self._fails(node, self._faults.load_failed):
             self._probes.hit(Probe.LOAD_FAILED)
             self._reply(answer, LoadFailed(load.scope, "no answer"))
         else:
             self._reply(answer, self.store.load(load.scope))
 
-    def commit(self, commit: Commit, answer: Answer) -> None:
+    def commit(self, node: NodeId, commit: Commit, answer: Answer) -> None:
         """Write a batch."""
-        self._loop.after(self._loop.between(*ASK_MS), self._commit, commit.batch, answer)
+        self._loop.after(self._loop.between(*ASK_MS), self._commit, node, commit.batch, answer)
 
-    def _commit(self, batch: Batch, answer: Answer) -> None:
+    def _commit(self, node: NodeId, batch: Batch, answer: Answer) -> None:
         faults = self._faults
         scope, serial = batch.scope, batch.serial
-        if self._fails(faults.not_landed):
+        if self._fails(node, faults.not_landed):
             self._probes.hit(Probe.BATCH_NOT_LANDED)
             self._reply(answer, NotLanded(scope, serial, "no connection"))
         elif self._loop.chance(faults.unknown_lost):

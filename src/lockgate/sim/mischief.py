@@ -11,6 +11,7 @@ from lockgate.model.messages import Bootstrap, Requests
 from lockgate.model.records import SpanRecord, feed_scope
 from lockgate.model.requests import Create
 from lockgate.sim.node import SimNode
+from lockgate.sim.probes import Probe
 
 if TYPE_CHECKING:
     from lockgate.sim.world import World
@@ -43,6 +44,7 @@ class Mischief:
         self._every(faults.clock_jump_ms, self._jump)
         self._every(faults.store_clock_jump_ms, self._jump_store)
         self._every(faults.store_outage_ms, self._outage)
+        self._every(faults.store_cut_ms, self._cut_off)
         self._every(faults.legacy_ms, self._haunt)
         self._every(faults.feed_verb_ms, people.change_some_feed)
         self._every(faults.span_verb_ms, people.change_some_span)
@@ -79,10 +81,18 @@ class Mischief:
         return world.nodes[rng.choice(list(world.nodes))]
 
     def _crash(self) -> None:
-        """Set a fuse: the node dies a few instructions from now, wherever that is."""
-        node = self._some_node()
+        """Mostly one node; sometimes several at once, as when a rack loses power."""
+        self._light_fuse(self._some_node())
+        if self._loop.chance(0.15):
+            for node in self._world.nodes.values():
+                if self._loop.chance(0.6):
+                    self._light_fuse(node)
+
+    def _light_fuse(self, node: SimNode) -> None:
+        """The node dies a few instructions from now, wherever that is."""
         if node.up and not node.fuse:
             node.fuse = self._loop.between(1, 30)
+            node.fuse_pause_ms = 0
             self._loop.after(self._loop.between(50, 600), self._down, node, node.life)
 
     def _down(self, node: SimNode, life: int) -> None:
@@ -92,7 +102,14 @@ class Mischief:
             self._loop.after(self._loop.between(*DOWN_MS), node.boot)
 
     def _pause(self) -> None:
-        self._some_node().pause(self._loop.between(*PAUSE_MS))
+        """Here and now, or in the middle of something."""
+        node = self._some_node()
+        duration = self._loop.between(*PAUSE_MS)
+        if node.fuse or self._loop.chance(0.5):
+            node.pause(duration)
+        elif node.up:
+            node.fuse = self._loop.between(1, 20)
+            node.fuse_pause_ms = duration
 
     def _hang(self) -> None:
         self._some_node().hang(self._loop.between(*HANG_MS))
@@ -133,6 +150,15 @@ class Mischief:
 
     def _outage_over(self) -> None:
         self._world.metastore.down = False
+
+    def _cut_off(self) -> None:
+        """One node alone cannot reach the metastore; the others hear it as before."""
+        node = self._some_node().id
+        self._world.faults.count += 1
+        self._world.probes.hit(Probe.METASTORE_CUT_OFF)
+        self._world.note(node, "is cut off from the metastore", "")
+        self._world.metastore.cut.add(node)
+        self._loop.after(self._loop.between(*OUTAGE_MS), self._world.metastore.cut.discard, node)
 
     # --- ghosts -----------------------------------------------------------------------------
 

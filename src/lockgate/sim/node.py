@@ -23,6 +23,7 @@ from lockgate.model.instructions import (
     CloseSink,
     Commit,
     HoldDispatcher,
+    Instruction,
     Join,
     Load,
     PassBarrier,
@@ -65,7 +66,12 @@ class SimNode:
         self.paused = False
         self.hung = False
         self.fuse = 0
-        """Instructions until a crash; 0: none is planned."""
+        """Instructions until a crash or a pause; 0: none is planned."""
+        self.fuse_pause_ms = 0
+        """How long to pause when the fuse has burnt; 0: crash."""
+        self._said_at: Millis = 0
+        self._unfinished: list[Instruction] = []
+        """What a pause has interrupted."""
         self._waiting: list[tuple[int, Event]] = []
         self._deferred: list[tuple[Action, Any]] = []
         self._deaf: list[Message] = []
@@ -95,8 +101,8 @@ class SimNode:
         return self.core is not None
 
     def clock(self) -> Millis:
-        """The node's own time."""
-        return self._loop.now + self.offset
+        """The node's own time, when it decided what it does now."""
+        return self._said_at
 
     @property
     def maintainers(self) -> list[Maintainer]:
@@ -123,7 +129,7 @@ class SimNode:
         self.paused = self.hung = False
         self._world.hung.discard(self.id)
         self.fuse = 0
-        self._waiting, self._deferred, self._deaf = [], [], []
+        self._waiting, self._deferred, self._deaf, self._unfinished = [], [], [], []
         self._world.note(self.id, "boots", "")
         self.deliver(self.life, Tick())
         self._loop.after(self._loop.between(1, self._world.tick_ms), self._tick, self.life)
@@ -154,8 +160,10 @@ class SimNode:
         self._world.note(self.id, "resumes", "")
         self.paused = False
         deadline = self.deadlines.get(self.acting, 0)
-        if self.executor.running and self.clock() >= deadline:
+        if self.executor.running and self._loop.now + self.offset >= deadline:
             self._world.probes.hit(Probe.PAUSED_PAST_LEASE)
+        unfinished, self._unfinished = self._unfinished, []
+        self._carry_out_all(unfinished)
         deferred, self._deferred = self._deferred, []
         for action, arg in deferred:
             self._loop.after(self._loop.between(0, 3), action, arg)
@@ -238,25 +246,40 @@ class SimNode:
         world, core = self._world, self.core
         assert core is not None
         world.trace(self.id, event)
-        now = self._loop.now + self.offset
+        now = self._said_at = self._loop.now + self.offset
         try:
             out = core.handle(now, event)
         except (IllegalTransition, AssertionError) as error:
             story = tuple(getattr(error, "story", ()))
             about = (about_node(self.id),)
             raise LawBroken(Law.CONTRACT, f"{self.id}: {error!r}", about, story) from error
-        for instruction in out:
-            world.note(self.id, "does", instruction)
+        if not self._carry_out_all(out):
+            return
+        if self.executor.running and now >= self.deadlines.get(self.acting, 0):
+            what = f"{self.id}/{self.acting} runs dispatchers at {now}, past its lease"
+            raise LawBroken(Law.FENCE, what, (about_node(self.id),))
+
+    def _carry_out_all(self, out: list[Instruction]) -> bool:
+        """One instruction after the other; False when the process did not get to the end."""
+        for index, instruction in enumerate(out):
+            self._world.note(self.id, "does", instruction)
             self._do[type(instruction)](instruction)
             if self.fuse:
                 self.fuse -= 1
                 if not self.fuse:
-                    world.probes.hit(Probe.CRASH_BETWEEN)
-                    self.crash()
-                    return
-        if self.executor.running and now >= self.deadlines.get(self.acting, 0):
-            what = f"{self.id}/{self.acting} runs dispatchers at {now}, past its lease"
-            raise LawBroken(Law.FENCE, what, (about_node(self.id),))
+                    self._burnt(out[index + 1 :])
+                    return False
+        return True
+
+    def _burnt(self, rest: list[Instruction]) -> None:
+        """Crash, or pause, right here: the rest is done never, or when the process goes on."""
+        if self.fuse_pause_ms:
+            self._world.probes.hit(Probe.PAUSED_BETWEEN)
+            self._unfinished = rest
+            self.pause(self.fuse_pause_ms)
+        else:
+            self._world.probes.hit(Probe.CRASH_BETWEEN)
+            self.crash()
 
     # --- instructions out -------------------------------------------------------------------
 
@@ -270,16 +293,16 @@ class SimNode:
         return lambda event: self.deliver(life, event)
 
     def _join(self, join: Join) -> None:
-        self._world.metastore.join(join, self._reply_to())
+        self._world.metastore.join(self.id, join, self._reply_to())
 
     def _renew(self, renew: Renew) -> None:
-        self._world.metastore.renew(renew, self._reply_to())
+        self._world.metastore.renew(self.id, renew, self._reply_to())
 
     def _load(self, load: Load) -> None:
-        self._world.metastore.load(load, self._reply_to())
+        self._world.metastore.load(self.id, load, self._reply_to())
 
     def _commit(self, commit: Commit) -> None:
-        self._world.metastore.commit(commit, self._reply_to())
+        self._world.metastore.commit(self.id, commit, self._reply_to())
 
     def _start(self, start: StartDispatcher) -> None:
         self._world.checkers.orders.started(self, start)

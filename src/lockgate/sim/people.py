@@ -22,7 +22,7 @@ from lockgate.model.events import (
     SplitSpan,
 )
 from lockgate.model.feeds import FeedState, Goal
-from lockgate.model.ids import FeedId, NodeRef
+from lockgate.model.ids import FeedId, NodeId
 from lockgate.model.instructions import Answer
 from lockgate.model.records import (
     COORDINATOR,
@@ -73,7 +73,6 @@ class People:
         self._busy: dict[FeedId, str] = {}
         """Feeds with a verb that has no final answer yet."""
         self.wished: dict[FeedId, Goal] = {}
-        self.drained: dict[str, NodeRef] = {}
 
     def begin(self) -> None:
         """Look after what was asked, from now on."""
@@ -139,8 +138,7 @@ class People:
         """Done, they say; then it must be durable."""
         durable = self._world.checkers.durable
         if isinstance(verb, DrainNode):
-            refs = [ref for ref in durable.drains if ref.node == verb.node]
-            if not refs:
+            if durable.drains.get(verb.node, -1) < since and not self._is_draining(verb.node):
                 what = f"the drain of {verb.node} was confirmed and is not recorded"
                 raise LawBroken(Law.RECORD, what, (about_node(verb.node),))
             return
@@ -152,6 +150,10 @@ class People:
         if written < since and (record is None or record.goal is not goal):
             what = f"{verb} was confirmed and is not recorded: {record}"
             raise LawBroken(Law.RECORD, what, (about_feed(verb.feed),))
+
+    def _is_draining(self, node: NodeId) -> bool:
+        records = self._world.metastore.store.records(COORDINATOR)
+        return RecordKey("drain", node) in records
 
     # --- feeds ------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ class Probe(Enum):
     BATCH_REFUSED = "a batch of a stale owner was refused"
     COORDINATOR_REFUSED = "a deposed coordinator's batch was refused"
     EPOCH_RACE_LOST = "an epoch was not raised because a newer coordinator was there"
+    METASTORE_CUT_OFF = "a node that others could reach could not reach the metastore"
     JOIN_ANSWER_LOST = "a node got a life and did not hear of it"
     LEASE_LOST_TOLD = "the metastore told a node that its lease had ended"
     LOAD_FAILED = "a scope could not be read"
@@ -57,6 +58,7 @@ class Probe(Enum):
     CLOSE_FAILED = "it was not known whether the sink closed"
     # Nodes.
     CRASH_BETWEEN = "a node died between two instructions of one event"
+    PAUSED_BETWEEN = "a node was paused between two instructions of one event"
     SELF_FENCED = "a node stopped everything because its lease was over"
     PAUSED_PAST_LEASE = "a paused node woke up after its lease, with dispatchers"
     HUNG_PAST_BOOTSTRAP = "a maintainer ran on although a hung node did not answer"

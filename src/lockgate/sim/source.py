@@ -21,7 +21,7 @@ from lockgate.model.spans import WHOLE, KeyRange
 KEYS: tuple[bytes, ...] = tuple(bytes([16 + 32 * index]) for index in range(8))
 """Every key that any table has. Split points may lie on them, between them, and beyond them."""
 
-TABLES_MAX = 8
+TABLES_MAX = 10
 
 Value = Position | None
 """What a row holds; None: there is no such row."""
@@ -90,7 +90,7 @@ def _ddl_position(ddl: Ddl) -> Position:
 class Source:
     """A growing log. It never forgets, and everything in it can be asked as of any position."""
 
-    def __init__(self, rng: Random, tables: int, ddl_share: float, names: int = 12) -> None:
+    def __init__(self, rng: Random, tables: int, ddl_share: float, names: int = 14) -> None:
         self._rng = rng
         self._ddl_share = ddl_share
         self._names = [f"t{index:02}" for index in range(names)]

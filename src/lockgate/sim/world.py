@@ -76,7 +76,7 @@ class World:
         self.ledger = Ledger()
         self.sources: dict[FeedId, Source] = {
             f"feed{index}": Source(
-                Random(rng.random()), self.loop.between(4, 7), self.faults.ddl_share
+                Random(rng.random()), self.loop.between(5, 8), self.faults.ddl_share
             )
             for index in range(2)
         }
@@ -115,7 +115,8 @@ class World:
         """Both phases. Raises `LawBroken`."""
         loop = self.loop
         for node in self.nodes.values():
-            loop.after(loop.between(0, 1_500), node.boot)
+            late = loop.chance(0.1)
+            loop.after(loop.between(5_000, 25_000) if late else loop.between(0, 1_500), node.boot)
         for feed, source in self.sources.items():
             source.grow(loop.between(0, 40))
             loop.after(loop.between(500, 3_000), self.people.create, feed)
@@ -128,7 +129,7 @@ class World:
 
     def _grow(self, feed: FeedId) -> None:
         if not self.healed:
-            self.sources[feed].grow(self.loop.between(0, 6))
+            self.sources[feed].grow(self.loop.between(0, 9))
             self.loop.after(self.loop.between(*GROW_MS), self._grow, feed)
 
     def _heal(self) -> None:
@@ -138,6 +139,7 @@ class World:
         self.faults.heal()
         self.network.heal()
         self.metastore.down = False
+        self.metastore.cut.clear()
         for node in self.nodes.values():
             node.fuse = 0
             node.boot()
