@@ -177,7 +177,7 @@ class Coordinator(Machine):
             (r for r in records if isinstance(r, DrainRecord)),
         )
         self.ownership = Ownership(self.term, timing, self.book, self.roster, self.emit)
-        self.judge = Judge(policy.attempts_max)
+        self.judge = Judge(policy.attempts_max, timing.backoff_ms_max)
         self.care = Care(self._config, self.book, self.roster, self.drains, self.ownership)
 
     def settle(self) -> None:
@@ -248,7 +248,7 @@ class Coordinator(Machine):
             return
         record = self.book.decided[status.feed]
         if status.outcome is None:
-            news = self.judge.news(record, status)
+            news = self.judge.news(self.now, record, status)
             if news is not None:
                 self._happen(status.feed, news)
         elif status.outcome is not Outcome.STALE:

@@ -117,9 +117,9 @@ class Desk:
         """Do what the admitted owner asks, if the token is meant for this life of the node."""
         if not self.is_for_this_life(request.token) or self.closing:
             return
-        self.news[request.span] = None
         entry = self.entries.get(request.span)
         if isinstance(request, Create | Prepare | Remove):
+            self.news[request.span] = None
             if self.is_outdated(request):
                 return
             if entry is None:
@@ -255,6 +255,7 @@ class Desk:
             return
         entry.state = EntryState.WORKING
         entry.operator = ""
+        self.news[entry.spec.id] = None
         instruction = ReleaseDispatcher(self.feed, entry.spec.id, entry.token)
 
         def landed() -> None:
@@ -272,6 +273,7 @@ class Desk:
             return
         entry.position = max(entry.position, request.position)
         entry.barrier, entry.ddl = 0, None
+        self.news[entry.spec.id] = None
         self._emit(PassBarrier(self.feed, entry.spec.id, entry.token, request.position))
 
     # --- news from the executor -------------------------------------------------------------

@@ -176,6 +176,8 @@ class DispatcherManager(Machine):
                 desk.record_fence(lambda: self._reply_bootstrap(desk))
             elif desk.recorded_fence:
                 self._reply_bootstrap(desk)
+            else:
+                desk.record_fence(lambda: self._reply_bootstrap(desk))
 
     def _reply_bootstrap(self, desk: Desk) -> None:
         owner = desk.fence.owner

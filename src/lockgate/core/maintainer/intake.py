@@ -17,6 +17,10 @@ from lockgate.model.requests import Pass, Release, Remove
 from lockgate.model.spans import TRIGGER
 from lockgate.model.statuses import DispatcherStatus, Stage
 
+NOT_RUNNING = (Stage.FENCED, Stage.GONE, Stage.PREPARING)
+"""Of an intended span that no operator holds: it has to be placed anew. A target that is still
+PREPARING then belongs to a merge that is committed and whose owner died before it said so."""
+
 
 class Intake:
     """Takes statuses in, one by one."""
@@ -72,7 +76,7 @@ class Intake:
             self.hands.ask(node, Pass(status.span, status.token, status.barrier))
         if status.operator and not self.operating.is_active(status.operator):
             self._release(node, status)
-        if status.stage is Stage.FENCED and self.operating.holder(span.id) is None:
+        if status.stage in NOT_RUNNING and self.operating.holder(span.id) is None:
             self.spans.lose(span.id)
 
     def _release(self, node: NodeRef, status: DispatcherStatus) -> None:

@@ -166,7 +166,7 @@ class Maintainer(Machine):
         for record in loaded.records:
             self._restore(record)
         if self.goal is not Goal.RUN:
-            self.state = Phase.CLOSING
+            self._begin_closing()
             return
         if not len(self.spans):
             self._conceive()
@@ -269,6 +269,8 @@ class Maintainer(Machine):
 
     def _lose(self, ref: NodeRef) -> None:
         """A life of a node has ended, or it is silent: nothing there is ours any more."""
+        if self.state not in (Phase.BOOTSTRAPPING, Phase.RUNNING):
+            return
         self.operating.lost(self.now, ref)
         for span in self.spans.on_node(ref):
             if self.operating.holder(span.id) is None:
@@ -313,8 +315,12 @@ class Maintainer(Machine):
     def _new_goal(self, event: SetGoal) -> None:
         self._note_goal(event)
         if self.goal is not Goal.RUN:
-            self.state = Phase.CLOSING
-            self._asked_at = None
+            self._begin_closing()
+
+    def _begin_closing(self) -> None:
+        """What is under way is left where it is recorded; a later owner takes it from there."""
+        self.state = Phase.CLOSING
+        self.operating.abandon()
 
     def _tick_closing(self, _: Tick) -> None:
         """Every member has to confirm. A hung one is waited for: its lease ends, or it answers."""

@@ -87,6 +87,17 @@ class Operating:
         self._release(operator)
         del self.operators[operator.id]
 
+    def abandon(self) -> None:
+        """The feed is closing: no operator goes on, no wish is fulfilled."""
+        for operator in self.operators.values():
+            operator.abandon()
+        self.operators.clear()
+        self._holders.clear()
+        self._held_by.clear()
+        wishes, self.wishes = self.wishes, []
+        for wish in wishes:
+            self._answer(wish.request, "not-running")
+
     @property
     def has_room(self) -> bool:
         """Another operator may begin."""

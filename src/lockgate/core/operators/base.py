@@ -120,6 +120,10 @@ class Operator(Machine):
     def repeat(self) -> None:
         """Ask again for what has shown no effect."""
 
+    def abandon(self) -> None:
+        """Its owner does something else now: whatever still comes changes nothing."""
+        self.state = type(self.state)["DONE"]
+
     def tell(self, event: object) -> None:
         """Take an event at the time of the last one."""
         self.handle(self.now, event)
