@@ -8,32 +8,60 @@
 Each raises `LawBroken`. What needs a healed world is in `healed`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from lockgate.core.maintainer.maintainer import Maintainer
 from lockgate.model.batch import Batch, Leader
-from lockgate.model.ids import NodeRef, OperatorId, SpanId
+from lockgate.model.ids import Epoch, FeedId, NodeId, NodeRef, OperatorId, SpanId
+from lockgate.model.records import OperatorRecord
 from lockgate.sim.durable import Durable
+from lockgate.sim.executor import Dispatcher
+from lockgate.sim.ledger import Ledger
 from lockgate.sim.loop import Loop
 from lockgate.sim.observer import Observer
 from lockgate.sim.orders import Orders
 from lockgate.sim.sink import Sink
 from lockgate.sim.violation import Law, LawBroken, about_feed, about_span
 
+Running = Mapping[tuple[FeedId, SpanId], Dispatcher]
+
 
 class Checkers:
     """Everything that is looked at while faults are on."""
 
-    def __init__(self, loop: Loop, sink: Sink, observer: Observer) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        sink: Sink,
+        ledger: Ledger,
+        observer: Observer,
+        running: Callable[[], Iterable[tuple[NodeId, Running]]],
+    ) -> None:
         self._loop = loop
+        self._ledger = ledger
+        self._running = running
         self._observer = observer
         self.durable = Durable(sink)
-        self.orders = Orders(self.durable)
+        self._maintainers: dict[tuple[FeedId, Epoch], Maintainer] = {}
+        self.orders = Orders(self.durable, sink)
 
     def landed(self, batch: Batch) -> None:
         """A batch became durable."""
-        self._observer.landed(batch)
+        for feed, merge in self._observer.landed(batch):
+            self._merged(feed, merge)
         self.durable.landed(self._loop.now, batch)
+
+    def _merged(self, feed: FeedId, merge: OperatorRecord) -> None:
+        """A merge is committed: whoever holds a source's row must not apply any more."""
+        claimed = self._ledger.feed(feed).claimed
+        for node, running in self._running():
+            for span in merge.spans:
+                dispatcher = running.get((feed, span))
+                if dispatcher is None or dispatcher.held or dispatcher.stopping:
+                    continue
+                if dispatcher.token == claimed.get(span):
+                    what = f"{feed}: {merge.operator} is committed, and {span} runs on {node}"
+                    raise LawBroken(Law.DRAIN, what, (about_feed(feed), about_span(feed, span)))
 
     def joined(self, ref: NodeRef) -> None:
         """A node got a life."""
@@ -44,8 +72,12 @@ class Checkers:
         self.durable.elected(leader)
 
     def ticked(self, maintainers: Iterable[Maintainer]) -> None:
-        """No two operators of a maintainer hold one span."""
+        """An epoch has one maintainer; no two operators of it hold one span."""
         for maintainer in maintainers:
+            key = (maintainer.feed, maintainer.epoch)
+            if self._maintainers.setdefault(key, maintainer) is not maintainer:
+                what = f"{maintainer.feed}: epoch {maintainer.epoch} has a second maintainer"
+                raise LawBroken(Law.FENCE, what, (about_feed(maintainer.feed),))
             held: dict[SpanId, OperatorId] = {}
             for name, operator in maintainer.operators.items():
                 for span in operator.spans:

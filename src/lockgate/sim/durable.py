@@ -30,6 +30,7 @@ class FeedFacts:
     """Of one feed name, over all its lives."""
 
     __slots__ = (
+        "barrier",
         "barriers",
         "born",
         "checkpoint",
@@ -49,6 +50,9 @@ class FeedFacts:
         self.placed: set[tuple[SpanId, Token]] = set()
         self.operators: set[OperatorId] = set()
         self.barriers: set[Position] = set()
+        """Every DDL that was ever recorded as about to be written."""
+        self.barrier: Position | None = None
+        """The one that is recorded now."""
         self.checkpoint: Position = 0
         self.born = False
         self.tables: dict[TableId, dict[SpanId, KeyRange]] = {}
@@ -138,6 +142,8 @@ class Durable:
                 for table, spans in facts.tables.items():
                     if spans.pop(key.id, None) is not None:
                         touched[table] = None
+            elif key.kind == "barrier":
+                facts.barrier = None
             elif key.kind == "progress":
                 facts.checkpoint = 0
                 facts.born = False
@@ -157,6 +163,7 @@ class Durable:
                 operators.append(record)
             elif isinstance(record, BarrierRecord):
                 facts.barriers.add(record.ddl.position)
+                facts.barrier = record.ddl.position
             elif isinstance(record, ProgressRecord):
                 progress = record
         for table in touched:

@@ -53,7 +53,7 @@ LATER_MS = ((30, 600), (100, 6_000))
 STOP_MS = (1, 150)
 
 Outcome = Floors | Position | Refusal
-Order = StopDispatcher | HoldDispatcher | ReleaseDispatcher | PassBarrier | WriteBarrier
+ToDispatcher = StopDispatcher | HoldDispatcher | ReleaseDispatcher | PassBarrier | WriteBarrier
 
 
 class Dispatcher:
@@ -143,7 +143,7 @@ class Executor:
         self.running[start.feed, start.spec.id] = dispatcher
         self._claim(dispatcher)
 
-    def carry_out(self, order: Order) -> None:
+    def carry_out(self, order: ToDispatcher) -> None:
         """Everything that is asked of a dispatcher that was started."""
         if isinstance(order, StopDispatcher):
             self.stop(order)

@@ -36,8 +36,9 @@ from lockgate.model.instructions import (
     WriteBarrier,
 )
 from lockgate.model.messages import BootstrapReply, Message
-from lockgate.sim.executor import Executor, Order
+from lockgate.sim.executor import Executor, ToDispatcher
 from lockgate.sim.loop import Action
+from lockgate.sim.orders import Order
 from lockgate.sim.probes import Probe
 from lockgate.sim.violation import Law, LawBroken, about_node
 
@@ -253,6 +254,8 @@ class SimNode:
             story = tuple(getattr(error, "story", ()))
             about = (about_node(self.id),)
             raise LawBroken(Law.CONTRACT, f"{self.id}: {error!r}", about, story) from error
+        if isinstance(event, Order):
+            world.checkers.orders.obeyed(self, event, out)
         if not self._carry_out_all(out):
             return
         if self.executor.running and now >= self.deadlines.get(self.acting, 0):
@@ -309,7 +312,7 @@ class SimNode:
         self.acting = start.token.incarnation
         self.executor.start(start)
 
-    def _carry_out(self, order: Order) -> None:
+    def _carry_out(self, order: ToDispatcher) -> None:
         self.executor.carry_out(order)
 
     def _close_sink(self, close: CloseSink) -> None:

@@ -70,19 +70,20 @@ class Observer:
 
     # --- the metastore ----------------------------------------------------------------------
 
-    def landed(self, batch: Batch) -> None:
-        """A batch is durable."""
+    def landed(self, batch: Batch) -> list[tuple[FeedId, OperatorRecord]]:
+        """A batch is durable; returns the merges that it commits."""
         scope = batch.scope
         if scope == COORDINATOR:
             self._coordinator(batch)
         elif scope.startswith("feed:"):
-            self._feed(scope.removeprefix("feed:"), batch)
+            return self._feed(scope.removeprefix("feed:"), batch)
         else:
             for record in batch.puts:
                 if isinstance(record, FenceRecord):
                     self._fences[scope.removeprefix("node:"), record.feed] = record
                     if record.epoch == 0 and record.owner is not None:
                         self._probes.hit(Probe.UNFENCED_ADMITTED)
+        return []
 
     def _coordinator(self, batch: Batch) -> None:
         hit = self._probes.hit
@@ -118,7 +119,8 @@ class Observer:
                 hit(Probe.SUCCESSOR_ON_SAME_NODE)
             self._owners[record.feed] = (record.owner.node, record.epoch)
 
-    def _feed(self, feed: FeedId, batch: Batch) -> None:
+    def _feed(self, feed: FeedId, batch: Batch) -> list[tuple[FeedId, OperatorRecord]]:
+        merges: list[tuple[FeedId, OperatorRecord]] = []
         put: dict[SpanId, None] = {}
         for record in batch.puts:
             if isinstance(record, OperatorRecord):
@@ -137,6 +139,9 @@ class Observer:
                     results = [spec.id for spec in operator.results] or list(operator.spans)
                     done = all(span in put for span in results)
                     self._probes.hit((COMMITTED if done else GIVEN_UP)[operator.kind])
+                    if done and operator.kind is OperatorKind.MERGE:
+                        merges.append((feed, operator))
+        return merges
 
     def _dropped(self, feed: FeedId, dropped: dict[SpanId, None], put: dict[SpanId, None]) -> None:
         """Spans that go although an operator has them, and nothing takes their place."""

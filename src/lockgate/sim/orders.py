@@ -5,8 +5,17 @@ Looked at from outside: instructions as they leave the core, one by one.
 
 from typing import NoReturn, Protocol
 
+from lockgate.model.ddl import Ddl
 from lockgate.model.ids import Epoch, FeedId, Millis, NodeId, NodeRef, SpanId, Token
-from lockgate.model.instructions import StartDispatcher
+from lockgate.model.instructions import (
+    HoldDispatcher,
+    Instruction,
+    PassBarrier,
+    ReleaseDispatcher,
+    StartDispatcher,
+    StopDispatcher,
+    WriteBarrier,
+)
 from lockgate.model.messages import (
     Bootstrap,
     BootstrapReply,
@@ -18,13 +27,26 @@ from lockgate.model.messages import (
     Requests,
     StartMaintainer,
 )
-from lockgate.model.requests import Create, Hold, Prepare, Write
+from lockgate.model.requests import Create, Hold, Pass, Prepare, Remove, Write
 from lockgate.model.statuses import DispatcherStatus, Stage
-from lockgate.sim.durable import Durable
+from lockgate.sim.durable import Durable, FeedFacts
 from lockgate.sim.executor import Executor
+from lockgate.sim.sink import Sink
 from lockgate.sim.violation import Law, LawBroken, about_feed, about_node, about_span
 
 Life = tuple[NodeId, int]
+Order = Bootstrap | Requests | HeartbeatReply | Close
+
+OPERATIONS = (Create, Prepare, Remove)
+"""What only a maintainer's own operation asks for; the rest is about any dispatcher it found."""
+EFFECTS = (
+    StartDispatcher,
+    StopDispatcher,
+    HoldDispatcher,
+    ReleaseDispatcher,
+    PassBarrier,
+    WriteBarrier,
+)
 
 
 class Speaker(Protocol):
@@ -43,16 +65,15 @@ class Speaker(Protocol):
 class Orders:
     """Every message sent and every dispatcher started."""
 
-    def __init__(self, durable: Durable) -> None:
+    def __init__(self, durable: Durable, sink: Sink) -> None:
         self._durable = durable
+        self._sink = sink
         self._issued: dict[tuple[FeedId, SpanId, Token], NodeRef] = {}
         """Who asked for a dispatcher under this token."""
         self._obeyed: dict[tuple[Life, FeedId, SpanId], Token] = {}
         """The highest token that a life of a node has started, or declared gone."""
         self._spoke: dict[NodeId, int] = {}
         """The newest life in whose name a node has acted."""
-        self.legacy: set[Token] = set()
-        """Tokens of epoch 0 that the world itself has made up."""
 
     # --- messages ---------------------------------------------------------------------------
 
@@ -96,6 +117,9 @@ class Orders:
         facts = self._durable.feed(feed)
         for item in message.items:
             kind = type(item)
+            if kind in OPERATIONS and item.token.epoch != message.epoch:
+                what = f"epoch {message.epoch} asks for {item}, under somebody else's token"
+                _broken(Law.FENCE, feed, what, about_span(feed, item.span))
             if kind is Create or kind is Prepare:
                 assert isinstance(item, Create | Prepare)
                 self._issued[feed, item.spec.id, item.token] = message.owner
@@ -107,9 +131,44 @@ class Orders:
                 if item.operator not in facts.operators:
                     what = f"operator {item.operator} acts before its record is durable"
                     _broken(Law.RECORD, feed, what, about_span(feed, item.span))
-            elif isinstance(item, Write) and item.ddl.position not in facts.barriers:
-                what = f"{item.ddl} is to be written before its record is durable"
-                _broken(Law.RECORD, feed, what, about_node(node.id))
+            elif isinstance(item, Write):
+                self._write(node, feed, facts, item.ddl)
+            elif isinstance(item, Pass):
+                self._pass(feed, facts, item)
+
+    def _write(self, node: Speaker, feed: FeedId, facts: FeedFacts, ddl: Ddl) -> None:
+        if ddl.position not in facts.barriers:
+            what = f"{ddl} is to be written before its record is durable"
+            _broken(Law.RECORD, feed, what, about_node(node.id))
+        for span, row in self._sink.feed(feed).spans.items():
+            if ddl.concerns(row.spec.table) and row.position < ddl.position - 1:
+                what = f"{ddl} is to be written while {span} is at {row.position}"
+                _broken(Law.DRAIN, feed, what, about_span(feed, span))
+
+    def _pass(self, feed: FeedId, facts: FeedFacts, item: Pass) -> None:
+        pending = facts.barrier
+        if item.position not in facts.barriers or (
+            pending is not None and item.position >= pending
+        ):
+            what = f"{item.span} is let past {item.position} before that is recorded"
+            _broken(Law.RECORD, feed, what, about_span(feed, item.span))
+
+    # --- orders -----------------------------------------------------------------------------
+
+    def obeyed(self, node: Speaker, order: Order, out: list[Instruction]) -> None:
+        """A node took an order and does this about it. A stale one must change nothing."""
+        fence = self._durable.fences.get((node.id, order.feed))
+        if fence is None:
+            return
+        stale = order.epoch < fence.epoch or (
+            order.epoch == fence.epoch and (fence.closed or order.owner != fence.owner)
+        )
+        if not stale:
+            return
+        for instruction in out:
+            if isinstance(instruction, EFFECTS) and instruction.feed == order.feed:
+                what = f"{node.id} obeys {order} behind {fence}: {instruction}"
+                _broken(Law.FENCE, order.feed, what, about_node(node.id))
 
     def _start_maintainer(self, node: Speaker, message: StartMaintainer) -> None:
         recorded = self._durable.feed(message.feed).owners.get(message.epoch)
@@ -181,6 +240,9 @@ class Orders:
         issuer = self._issued.get((feed, span, token))
         if issuer != self._durable.feed(feed).owners.get(token.epoch):
             _broken(Law.FENCE, feed, f"{span} is started under {token}, issued by {issuer}", about)
+        if token.epoch < fence.epoch:
+            what = f"{span} is started under {token}, the fence is at {fence.epoch}"
+            _broken(Law.FENCE, feed, what, about)
         if fence.closed and token.epoch <= fence.epoch:
             what = f"{span} is started under {token} after its feed was closed by {fence}"
             _broken(Law.DRAIN, feed, what, about)

@@ -8,6 +8,7 @@ Everything in it is driven by one loop and one source of chance. Nothing depends
 of a set or on the machine's clock, so a seed is a world.
 """
 
+from collections.abc import Iterator
 from hashlib import blake2b
 from random import Random
 from typing import Any
@@ -19,7 +20,7 @@ from lockgate.model.events import Event
 from lockgate.model.ids import FeedId, NodeId
 from lockgate.model.messages import Message
 from lockgate.model.records import FeedRecord
-from lockgate.sim.checkers import Checkers
+from lockgate.sim.checkers import Checkers, Running
 from lockgate.sim.closer import Closer
 from lockgate.sim.faults import Faults
 from lockgate.sim.healed import Healed
@@ -82,7 +83,7 @@ class World:
         }
         self.sink = Sink(self.source_of, self.ledger, self.probes)
         self.observer = Observer(self.probes, self.sink, self._store)
-        self.checkers = Checkers(self.loop, self.sink, self.observer)
+        self.checkers = Checkers(self.loop, self.sink, self.ledger, self.observer, self._running)
         self.metastore = SimMetastore(
             self.loop, self.faults, self.probes, self.checkers, self.lease_ms
         )
@@ -100,6 +101,10 @@ class World:
 
     def _store(self) -> MemoryMetastore:
         return self.metastore.store
+
+    def _running(self) -> Iterator[tuple[NodeId, Running]]:
+        for node in self.nodes.values():
+            yield node.id, node.executor.running
 
     def source_of(self, feed: FeedId) -> Source:
         """The log that a feed replicates."""
