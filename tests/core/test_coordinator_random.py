@@ -39,6 +39,16 @@ CONFIG = CoreConfig(TIMING, Policy(attempts_max=3, balance_slack=1))
 NAMES = st.sampled_from(["a", "b", "c"])
 FEEDS = st.sampled_from(["f", "g"])
 SPECS = st.sampled_from([FeedSpec(), FeedSpec(tables=("t",))])
+FEED_VERBS = st.one_of(
+    st.builds(CreateFeed, st.just(""), FEEDS, SPECS),
+    *[st.builds(PauseFeed, st.just(""), FEEDS)] * 3,
+    *[st.builds(ResumeFeed, st.just(""), FEEDS)] * 2,
+    st.builds(RemoveFeed, st.just(""), FEEDS),
+)
+NODE_VERBS = st.one_of(
+    st.builds(MoveMaintainer, st.just(""), FEEDS, NAMES),
+    st.builds(DrainNode, st.just(""), NAMES),
+)
 RANK = {Goal.RUN: 0, Goal.STOP: 1, Goal.REMOVE: 2}
 ENDING = {Goal.STOP: Outcome.STOPPED, Goal.REMOVE: Outcome.REMOVED}
 
@@ -118,6 +128,9 @@ class Cluster(RuleBasedStateMachine):
         for name in ("a", "b", "c"):
             self.lives[name] = Life(self.store.join(name, self.now).ref)
         self.elect("a")
+        for feed in ("f", "g"):
+            self.ask(self.coordinators[-1], CreateFeed("", feed, FeedSpec()))
+        self.calm(3)
 
     # --- what the world does ----------------------------------------------------------------
 
@@ -197,6 +210,12 @@ class Cluster(RuleBasedStateMachine):
         for coordinator in self.coordinators:
             self.give(coordinator, Tick())
 
+    @rule(rounds=st.integers(1, 3))
+    def calm(self, rounds: int) -> None:
+        """For a while everything arrives, so that the next disturbance meets a running world."""
+        for _ in range(rounds):
+            self.calm_round()
+
     @rule()
     def members(self) -> None:
         for coordinator in self.coordinators:
@@ -274,20 +293,15 @@ class Cluster(RuleBasedStateMachine):
             hosted.outcome = ENDING[hosted.goal]
             self.done.add((feed, hosted.epoch))
 
-    @rule(
-        verb=st.one_of(
-            st.builds(CreateFeed, st.just(""), FEEDS, SPECS),
-            st.builds(CreateFeed, st.just(""), FEEDS, st.just(FeedSpec())),
-            st.builds(PauseFeed, st.just(""), FEEDS),
-            st.builds(ResumeFeed, st.just(""), FEEDS),
-            st.builds(RemoveFeed, st.just(""), FEEDS),
-            st.builds(MoveMaintainer, st.just(""), FEEDS, NAMES),
-            st.builds(DrainNode, st.just(""), NAMES),
-        ),
-        data=st.data(),
-    )
-    def person(self, verb: Any, data: st.DataObject) -> None:
-        coordinator = data.draw(st.sampled_from(self.coordinators))
+    @rule(verb=FEED_VERBS)
+    def person(self, verb: Any) -> None:
+        self.ask(self.coordinators[-1], verb)
+
+    @rule(verb=FEED_VERBS | NODE_VERBS, data=st.data())
+    def person_at_anyone(self, verb: Any, data: st.DataObject) -> None:
+        self.ask(data.draw(st.sampled_from(self.coordinators)), verb)
+
+    def ask(self, coordinator: Coordinator, verb: Any) -> None:
         self.requests += 1
         request = f"r{self.requests}"
         self.asked_at[request] = self.store.scope(COORDINATOR).serial
@@ -317,15 +331,24 @@ class Cluster(RuleBasedStateMachine):
         self.check_healed()
 
     def healthy_round(self) -> None:
-        coordinator = self.coordinators[-1]
-        self.now += TIMING.tick_ms
-        self.renew_all()
-        self.give(coordinator, MembersSeen(self.store.members(self.now)))
-        self.give(coordinator, Tick())
         for life in self.lives.values():
             for feed, hosted in life.hosted.items():
                 hosted.trouble = None
                 self.end(feed, hosted)
+        self.calm_round()
+
+    def calm_round(self) -> None:
+        """One tick of the true coordinator; whatever is asked for now is done now."""
+        coordinator = self.coordinators[-1]
+        self.now += TIMING.tick_ms
+        self.renew_all()
+        commits, self.asked_commits = self.asked_commits, []
+        messages, self.messages = self.messages, []
+        for asker, batch in commits:
+            self.give(asker, self.commit(batch))
+        self.give(coordinator, MembersSeen(self.store.members(self.now)))
+        self.give(coordinator, Tick())
+        for life in self.lives.values():
             self.give(coordinator, life.report(coordinator.term))
         while self.asked_commits or self.messages:
             while self.asked_commits:
@@ -334,6 +357,7 @@ class Cluster(RuleBasedStateMachine):
             while self.messages:
                 to, message = self.messages.pop(0)
                 self.lives[to].take(message)
+        self.messages = messages
 
     def check_healed(self) -> None:
         coordinator = self.coordinators[-1]
@@ -354,4 +378,4 @@ class Cluster(RuleBasedStateMachine):
 
 
 TestCluster = Cluster.TestCase
-TestCluster.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestCluster.settings = settings(max_examples=120, stateful_step_count=60, deadline=None)

@@ -284,6 +284,27 @@ def test_batches_of_many_scopes_at_once_all_land(sql: Place) -> None:
         assert (found.serial, len(found.records)) == (15, 15)
 
 
+def test_a_load_sees_one_moment(sql: Place) -> None:
+    store = sql.open()
+    own(store)
+    over = threading.Event()
+    seen: list[int] = []
+
+    def work(who: int) -> None:
+        if who == 0:
+            for serial in range(1, 61):
+                land(store, put(serial, *(span(n, table=f"t{serial}") for n in range(20))))
+            over.set()
+        while not over.is_set():
+            found = loaded(store)
+            tables = {r.span.table for r in found.records if isinstance(r, SpanRecord)}
+            assert tables == ({f"t{found.serial}"} if found.serial else set())
+            seen.append(found.serial)
+
+    _all_at_once(work, 3)
+    assert len(set(seen)) > 5, "the loads saw too few moments to mean anything"
+
+
 def _all_at_once(work: Callable[[int], None], threads: int) -> None:
     """Run `work` in threads, and raise what any of them raised."""
     errors: list[BaseException] = []

@@ -302,6 +302,26 @@ def test_a_metastore_that_somebody_holds_is_busy(home: Path) -> None:
             SqlMetastore.open(sqlite_url(home), lease_ms=LEASE_MS, timeout_ms=50)
 
 
+def test_an_empty_home_that_somebody_is_making_is_waited_for(home: Path) -> None:
+    # Turning the write-ahead log on is the one place where SQLite does not wait by itself.
+    holding, opening = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with contextlib.closing(sqlite3.connect(home / "metastore.db")) as other:
+            other.execute("BEGIN IMMEDIATE")
+            holding.set()
+            opening.wait(10)
+            other.rollback()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert holding.wait(10)
+    threading.Timer(0.2, opening.set).start()
+    opened(sqlite_url(home)).close()
+    assert opening.is_set()
+    holder.join()
+
+
 # --- PostgreSQL: what is no metastore -----------------------------------------------------------
 
 

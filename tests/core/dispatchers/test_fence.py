@@ -421,6 +421,7 @@ def test_f8_an_exception_in_a_fenced_section_leaves_the_fence_free(
 
 EFFECTS: list[tuple[str, Callable[[Station], list[Instruction]], type]] = [
     ("admit", lambda s: s.bootstrap(EPOCH + 1), BootstrapReply),
+    ("record_fence", lambda s: s.bootstrap(EPOCH + 1), BootstrapReply),
     ("statuses", lambda s: s.bootstrap(), BootstrapReply),
     ("obey", lambda s: s.ask(create("s", EPOCH, 10)), Heartbeat),
     ("close", lambda s: (s.close(), s.stopped("s", token(EPOCH, 10)))[1], CloseReply),

@@ -101,7 +101,7 @@ class Maintainer(Machine):
         self.barrier = Barrier(feed, self.reach, self.operating)
         self.intake = Intake(self.spans, self.operating, self.barrier, self.reach)
         self.progress = Checkpoint(self.spans, self.barrier)
-        self._loaded_keys: tuple[RecordKey, ...] = ()
+        self._former_keys: tuple[RecordKey, ...] = ()
         self._asked_at: Millis | None = None
         self._settle_at: Millis = 0
         self._settled: dict[NodeRef, Seq] = {}
@@ -162,7 +162,7 @@ class Maintainer(Machine):
             records_max=self.config.policy.batch_records_max,
             retry_ms=self.config.timing.resend_ms,
         )
-        self._loaded_keys = tuple(key_of(record) for record in loaded.records)
+        self._former_keys = tuple(key_of(record) for record in loaded.records)
         for record in loaded.records:
             self._restore(record)
         if self.goal is not Goal.RUN:
@@ -320,6 +320,7 @@ class Maintainer(Machine):
     def _begin_closing(self) -> None:
         """What is under way is left where it is recorded; a later owner takes it from there."""
         self.state = Phase.CLOSING
+        self._former_keys += tuple(RecordKey("operator", name) for name in self.operators)
         self.operating.abandon()
 
     def _tick_closing(self, _: Tick) -> None:
@@ -358,11 +359,9 @@ class Maintainer(Machine):
 
     def _all_keys(self) -> tuple[RecordKey, ...]:
         """Everything this feed ever had recorded and may still have."""
-        keys = dict.fromkeys(self._loaded_keys)
+        keys = dict.fromkeys(self._former_keys)
         for span in self.spans.all():
             keys[RecordKey("span", span.id)] = None
-        for operator in self.operators:
-            keys[RecordKey("operator", operator)] = None
         keys[RecordKey("barrier", "barrier")] = None
         keys[RecordKey("progress", "progress")] = None
         return tuple(keys)

@@ -58,6 +58,15 @@ _SIGNAL: Final[dict[Shutdown, signal.Signals]] = {
 }
 
 
+_WATCH: Final = """
+cat > /dev/null
+kill -QUIT "$1"
+while kill -0 "$1" 2> /dev/null; do sleep 0.1; done
+rm -rf -- "$2"
+"""
+"""What the watcher does: wait for our end, then end the server, then remove its directory."""
+
+
 class EmbeddedServerFailed(Terminal):
     """An embedded PostgreSQL could not be started, or did not stop."""
 
@@ -275,7 +284,7 @@ class EmbeddedPostgres:
                 extra_groups=self._account.groups,
             )
         self._watcher = subprocess.Popen(
-            ["/bin/sh", "-c", 'cat > /dev/null; kill -QUIT "$1"', "watcher", str(process.pid)],
+            ["/bin/sh", "-c", _WATCH, "watcher", str(process.pid), str(self.directory)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

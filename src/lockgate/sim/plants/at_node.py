@@ -9,11 +9,11 @@ from lockgate.core.dispatchers.entry import Entry, EntryState
 from lockgate.core.dispatchers.fence import Fence, Standing
 from lockgate.core.dispatchers.manager import DispatcherManager
 from lockgate.core.member import MemberMachine
-from lockgate.model.ids import Epoch, NodeRef, Token
+from lockgate.model.ids import Epoch, Incarnation, NodeRef, Token
 from lockgate.model.instructions import StopDispatcher
 from lockgate.model.requests import Create, Prepare, Remove
 from lockgate.model.statuses import DispatcherStatus, Stage
-from lockgate.sim.plants.registry import plant
+from lockgate.sim.plants.registry import also, plant
 from lockgate.sim.violation import Law
 
 
@@ -37,6 +37,11 @@ def _no_sequence(self: Desk, request: Create | Prepare | Remove) -> bool:
     "is_for_this_life",
 )
 def _no_incarnation(_self: Desk, _token: Token) -> bool:
+    return True
+
+
+@also("no-incarnation", DispatcherManager, "is_for_this_life")
+def _no_incarnation_of_message(_self: DispatcherManager, _to: Incarnation) -> bool:
     return True
 
 

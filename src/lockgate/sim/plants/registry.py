@@ -38,3 +38,20 @@ def plant(name: str, what: str, law: Law, owner: Any, method: str) -> Callable[[
         return broken
 
     return register
+
+
+def also(name: str, owner: Any, method: str) -> Callable[[Any], Any]:
+    """The same bug takes this method too: it was guarded in two places."""
+
+    def register(broken: Any) -> Any:
+        first = PLANTS[name]
+
+        @contextmanager
+        def both() -> Iterator[None]:
+            with first.install(), replaced(owner, method, broken):
+                yield
+
+        PLANTS[name] = first._replace(install=both)
+        return broken
+
+    return register
