@@ -53,7 +53,7 @@ def text(points: Sequence[Point], title: str) -> str:
 # --- SVG ------------------------------------------------------------------------------------------
 
 _WIDTH, _HEIGHT = 560, 340
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 44, 48
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 48, 48, 48
 
 
 def svg(
