@@ -49,6 +49,7 @@ IDLE_MS = (200, 600)
 COMMIT_MS = (5, 60)
 CLAIM_MS = (5, 80)
 UNKNOWN_MS = (50, 400)
+SLOW_MS = (300, 5_000)
 LATER_MS = ((30, 600), (100, 6_000))
 STOP_MS = (1, 150)
 
@@ -239,6 +240,9 @@ class Executor:
         self, dispatcher: Dispatcher, run: Callable[[], Outcome], delay: tuple[int, int]
     ) -> None:
         tx = dispatcher.tx = Transaction(dispatcher, run)
+        if self._loop.chance(self._faults.sink_slow):
+            self._faults.count += 1
+            delay = SLOW_MS
         self._loop.after(self._loop.between(*delay), self._commit, tx)
 
     def _commit(self, tx: Transaction) -> None:

@@ -23,11 +23,13 @@ class Faults:
     unknown_lost: float
     unknown_later: float
     load_failed: float
+    late_question: float
     late_answer: float
     lease_failed: float
     # The sink and the executor, per transaction or step.
     sink_unknown: float
     sink_later: float
+    sink_slow: float
     zombie: float
     """A task under way outlives its driver."""
     dispatcher_failed: float
@@ -35,6 +37,8 @@ class Faults:
     close_failed: float
     # Nodes and world, mean interval.
     crash_ms: int
+    twin_ms: int
+    """A second process of a node is started while the first one is still there."""
     pause_ms: int
     hang_ms: int
     partition_ms: int
@@ -64,6 +68,7 @@ class Faults:
         "hang_ms",
         "heat",
         "late_answer",
+        "late_question",
         "lease_failed",
         "legacy_ms",
         "load_failed",
@@ -74,12 +79,14 @@ class Faults:
         "repeat",
         "repeat_late",
         "sink_later",
+        "sink_slow",
         "sink_unknown",
         "slow",
         "span_verb_ms",
         "store_clock_jump_ms",
         "store_cut_ms",
         "store_outage_ms",
+        "twin_ms",
         "unknown_landed",
         "unknown_later",
         "unknown_lost",
@@ -108,15 +115,18 @@ class Faults:
         self.unknown_lost = rate(0.4, 0.02, 0.1)
         self.unknown_later = rate(0.5, 0.02, 0.1)
         self.load_failed = rate(0.3, 0.05, 0.3)
+        self.late_question = rate(0.4, 0.02, 0.1)
         self.late_answer = rate(0.4, 0.02, 0.1)
         self.lease_failed = rate(0.4, 0.02, 0.1)
         self.sink_unknown = rate(0.4, 0.02, 0.08)
         self.sink_later = rate(0.5, 0.2, 0.5)
+        self.sink_slow = rate(0.5, 0.02, 0.1)
         self.zombie = rate(0.7, 0.3, 0.9)
         self.dispatcher_failed = rate(0.25, 0.001, 0.01)
         self.heat = rate(0.7, 0.01, 0.03)
         self.close_failed = rate(0.4, 0.2, 0.5)
         self.crash_ms = every(0.7, 3_000, 6_000, 15_000)
+        self.twin_ms = every(0.25, 8_000, 15_000)
         self.pause_ms = every(0.5, 5_000, 12_000)
         self.hang_ms = every(0.4, 8_000, 15_000)
         self.partition_ms = every(0.5, 5_000, 12_000)

@@ -8,6 +8,7 @@ question on its way there and to the answer on its way back.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from lockgate.model.batch import (
     Batch,
@@ -26,7 +27,7 @@ from lockgate.model.instructions import Commit, Join, Load, Renew
 from lockgate.model.records import COORDINATOR
 from lockgate.sim.checkers import Checkers
 from lockgate.sim.faults import Faults
-from lockgate.sim.loop import Loop
+from lockgate.sim.loop import Action, Loop
 from lockgate.sim.probes import Probe, Probes
 from lockgate.store.memory import MemoryMetastore
 
@@ -35,6 +36,7 @@ Answer = Callable[[StoreEvent | LeaseEvent], None]
 ASK_MS = (1, 15)
 ANSWER_MS = (1, 15)
 LATE_MS = (800, 7_000)
+SLOW_MS = (200, 5_000)
 LATER_MS = (200, 6_000)
 
 
@@ -53,6 +55,13 @@ class SimMetastore:
         self.cut: set[NodeId] = set()
         """Nodes that cannot reach the metastore."""
         self.store = MemoryMetastore(lambda: loop.now + self.clock_offset, lease_ms)
+
+    def _ask(self, action: Action, *args: Any) -> None:
+        """The question is on its way, which may take so long that the world has changed."""
+        late = self._loop.chance(self._faults.late_question)
+        if late:
+            self._faults.count += 1
+        self._loop.after(self._loop.between(*(SLOW_MS if late else ASK_MS)), action, *args)
 
     def _reply(self, answer: Answer, event: StoreEvent | LeaseEvent) -> None:
         late = self._loop.chance(self._faults.late_answer)
@@ -73,7 +82,7 @@ class SimMetastore:
 
     def join(self, node: NodeId, join: Join, answer: Answer) -> None:
         """Begin a life; it may have begun although the node hears that it did not."""
-        self._loop.after(self._loop.between(*ASK_MS), self._join, node, join, answer)
+        self._ask(self._join, node, join, answer)
 
     def _join(self, node: NodeId, join: Join, answer: Answer) -> None:
         if self._fails(node, self._faults.lease_failed):
@@ -88,7 +97,7 @@ class SimMetastore:
 
     def renew(self, node: NodeId, renew: Renew, answer: Answer) -> None:
         """Prolong a lease; it may be prolonged although the node hears that it is not."""
-        self._loop.after(self._loop.between(*ASK_MS), self._renew, node, renew, answer)
+        self._ask(self._renew, node, renew, answer)
 
     def _renew(self, node: NodeId, renew: Renew, answer: Answer) -> None:
         fails = self._fails(node, self._faults.lease_failed)
@@ -108,7 +117,7 @@ class SimMetastore:
 
     def load(self, node: NodeId, load: Load, answer: Answer) -> None:
         """Read a scope."""
-        self._loop.after(self._loop.between(*ASK_MS), self._load, node, load, answer)
+        self._ask(self._load, node, load, answer)
 
     def _load(self, node: NodeId, load: Load, answer: Answer) -> None:
         if self._fails(node, self._faults.load_failed):
@@ -119,7 +128,7 @@ class SimMetastore:
 
     def commit(self, node: NodeId, commit: Commit, answer: Answer) -> None:
         """Write a batch."""
-        self._loop.after(self._loop.between(*ASK_MS), self._commit, node, commit.batch, answer)
+        self._ask(self._commit, node, commit.batch, answer)
 
     def _commit(self, node: NodeId, batch: Batch, answer: Answer) -> None:
         faults = self._faults

@@ -38,6 +38,7 @@ class Mischief:
         """Start everything that the seed has drawn."""
         faults, people = self._world.faults, self._world.people
         self._every(faults.crash_ms, self._crash)
+        self._every(faults.twin_ms, self._twin)
         self._every(faults.pause_ms, self._pause)
         self._every(faults.hang_ms, self._hang)
         self._every(faults.partition_ms, self._partition)
@@ -100,6 +101,20 @@ class Mischief:
         if node.life == life:
             node.crash()
             self._loop.after(self._loop.between(*DOWN_MS), node.boot)
+
+    def _twin(self) -> None:
+        """Somebody starts a node anew elsewhere, although its old process still lives."""
+        old = self._some_node()
+        if not old.up:
+            return
+        self._world.faults.count += 1
+        self._world.probes.hit(Probe.TWO_PROCESSES)
+        self._world.note(old.id, "gets a second process", "")
+        old.fuse = 0
+        if self._loop.chance(0.7):
+            old.pause(self._loop.between(*PAUSE_MS))
+        self._world.replace(old)
+        self._loop.after(self._loop.between(2_000, 15_000), old.crash)
 
     def _pause(self) -> None:
         """Here and now, or in the middle of something."""

@@ -66,6 +66,9 @@ class SimNode:
         """The incarnation under which dispatchers were last started."""
         self.paused = False
         self.hung = False
+        self.replaced = False
+        """Another process was started under this node's name; this one does not know."""
+        self._posted_until: Millis = 0
         self.fuse = 0
         """Instructions until a crash or a pause; 0: none is planned."""
         self.fuse_pause_ms = 0
@@ -121,7 +124,7 @@ class SimNode:
 
     def boot(self) -> None:
         """Start a process."""
-        if self.core is not None:
+        if self.core is not None or self.replaced:
             return
         self.life += 1
         self.core = NodeCore(self._world.config, self.id)
@@ -331,7 +334,10 @@ class SimNode:
         world, life = self._world, self.life
 
         def post(event: DispatcherEvent) -> None:
-            self._loop.after(POST_MS, self.deliver, life, event)
+            """In order, but sometimes the core hears of it late."""
+            delay = self._loop.between(1, 400) if self._loop.chance(0.05) else POST_MS
+            self._posted_until = max(self._posted_until, self._loop.now + delay)
+            self._loop.after(self._posted_until - self._loop.now, self.deliver, life, event)
 
         return Executor(
             world.loop,

@@ -56,6 +56,10 @@ class Speaker(Protocol):
     executor: Executor
     deadlines: dict[int, Millis]
     """When the lease of each of its lives ends, by its own clock."""
+    acting: int
+    """The newest life in whose name it acted."""
+    replaced: bool
+    """A second process goes by its name."""
 
     def clock(self) -> Millis:
         """The node's own time."""
@@ -72,8 +76,6 @@ class Orders:
         """Who asked for a dispatcher under this token."""
         self._obeyed: dict[tuple[Life, FeedId, SpanId], Token] = {}
         """The highest token that a life of a node has started, or declared gone."""
-        self._spoke: dict[NodeId, int] = {}
-        """The newest life in whose name a node has acted."""
 
     # --- messages ---------------------------------------------------------------------------
 
@@ -107,10 +109,10 @@ class Orders:
         if deadline is None or node.clock() >= deadline:
             what = f"{node.id}/{incarnation} acts at {node.clock()}, its lease ended at {deadline}"
             _broken(Law.FENCE, feed, what, about_node(node.id))
-        if incarnation < self._spoke.get(node.id, 0):
-            what = f"{node.id}/{incarnation} acts after a newer life of it did"
+        if incarnation < node.acting:
+            what = f"{node.id}/{incarnation} acts after {node.acting} did"
             _broken(Law.FENCE, feed, what, about_node(node.id))
-        self._spoke[node.id] = incarnation
+        node.acting = incarnation
 
     def _requests(self, node: Speaker, message: Requests) -> None:
         feed = message.feed
@@ -158,7 +160,7 @@ class Orders:
     def obeyed(self, node: Speaker, order: Order, out: list[Instruction]) -> None:
         """A node took an order and does this about it. A stale one must change nothing."""
         fence = self._durable.fences.get((node.id, order.feed))
-        if fence is None:
+        if fence is None or node.replaced:
             return
         stale = order.epoch < fence.epoch or (
             order.epoch == fence.epoch and (fence.closed or order.owner != fence.owner)
@@ -232,14 +234,16 @@ class Orders:
         fence = self._durable.fences.get((node.id, feed))
         if fence is None:
             _broken(Law.RECORD, feed, f"{span} is started before any fence is durable", about)
+        issuer = self._issued.get((feed, span, token))
+        if token.epoch and issuer != self._durable.feed(feed).owners.get(token.epoch):
+            _broken(Law.FENCE, feed, f"{span} is started under {token}, issued by {issuer}", about)
+        if node.replaced:
+            return  # The durable fence is its successor's, who shuts it out at the sink.
         if token.epoch == 0:
             if fence.epoch != 0:
                 what = f"{span} is started for an unfenced owner after {fence.epoch}"
                 _broken(Law.FENCE, feed, what, about)
             return
-        issuer = self._issued.get((feed, span, token))
-        if issuer != self._durable.feed(feed).owners.get(token.epoch):
-            _broken(Law.FENCE, feed, f"{span} is started under {token}, issued by {issuer}", about)
         if token.epoch < fence.epoch:
             what = f"{span} is started under {token}, the fence is at {fence.epoch}"
             _broken(Law.FENCE, feed, what, about)

@@ -72,6 +72,8 @@ class People:
         self._asked: dict[str, Asked] = {}
         self._busy: dict[FeedId, str] = {}
         """Feeds with a verb that has no final answer yet."""
+        self._argued: dict[FeedId, int] = {}
+        """When people last wanted two things of a feed at once."""
         self.wished: dict[FeedId, Goal] = {}
 
     def begin(self) -> None:
@@ -103,6 +105,8 @@ class People:
     def _ask(self, verb: FeedVerb | SpanVerb) -> None:
         self._asked[verb.request] = Asked(verb, self._loop.now, self._loop.now)
         if isinstance(verb, CreateFeed | PauseFeed | ResumeFeed | RemoveFeed):
+            if verb.feed in self._busy:
+                self._argued[verb.feed] = self._loop.now
             self._busy[verb.feed] = verb.request
         self._say(verb)
 
@@ -145,6 +149,8 @@ class People:
         goal = GOAL_OF.get(type(verb))
         if goal is None or isinstance(verb, SpanVerb | MoveMaintainer):
             return
+        if self._argued.get(verb.feed, -1) >= since:
+            return  # Two wishes may become durable as one batch, which has only the later.
         record = self._world.feed_record(verb.feed)
         written = durable.feed(verb.feed).goals.get(goal, -1)
         if written < since and (record is None or record.goal is not goal):
@@ -169,7 +175,7 @@ class People:
     def change_some_feed(self) -> None:
         """Do one of the things that people do to feeds."""
         feed = self._loop.rng.choice(list(self._world.sources))
-        if feed in self._busy:
+        if feed in self._busy and self._loop.chance(0.8):
             return
         record = self._world.feed_record(feed)
         if record is None or record.state is FeedState.REMOVED:

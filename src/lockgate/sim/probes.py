@@ -58,6 +58,7 @@ class Probe(Enum):
     CLOSE_FAILED = "it was not known whether the sink closed"
     # Nodes.
     CRASH_BETWEEN = "a node died between two instructions of one event"
+    TWO_PROCESSES = "a node was started anew while its old process still lived"
     PAUSED_BETWEEN = "a node was paused between two instructions of one event"
     SELF_FENCED = "a node stopped everything because its lease was over"
     PAUSED_PAST_LEASE = "a paused node woke up after its lease, with dispatchers"

@@ -56,6 +56,9 @@ POLICY = Policy(batch_records_max=12, requests_max=8, attempts_max=4, balance_sl
 FAULTS_MS = 40_000
 HEAL_MS_MAX = 60_000
 HEAL_STEP_MS = 500
+QUIET_MS = 2_000
+MESSAGES_PER_S_MAX = 15
+"""Of each node, in a world where nothing happens."""
 GROW_MS = (100, 500)
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -93,6 +96,8 @@ class World:
         self.nodes: dict[NodeId, SimNode] = {}
         for index in range(self.loop.between(4, 5)):
             self.nodes[f"n{index}"] = SimNode(self, f"n{index}")
+        self.twins: list[SimNode] = []
+        """Processes whose node was started anew elsewhere."""
         self.hung: set[NodeId] = set()
         self.mischief = Mischief(self)
         self.healed = False
@@ -102,8 +107,16 @@ class World:
     def _store(self) -> MemoryMetastore:
         return self.metastore.store
 
+    def replace(self, old: SimNode) -> None:
+        """Start another process under the name of `old`, which lives on."""
+        old.replaced = True
+        self.twins.append(old)
+        new = self.nodes[old.id] = SimNode(self, old.id)
+        new.life = old.life
+        new.boot()
+
     def _running(self) -> Iterator[tuple[NodeId, Running]]:
-        for node in self.nodes.values():
+        for node in (*self.nodes.values(), *self.twins):
             yield node.id, node.executor.running
 
     def source_of(self, feed: FeedId) -> Source:
@@ -131,6 +144,8 @@ class World:
         loop.run(FAULTS_MS)
         self._heal()
         self._run_until_live()
+        self._once_more()
+        self._run_until_live()
 
     def _grow(self, feed: FeedId) -> None:
         if not self.healed:
@@ -145,11 +160,26 @@ class World:
         self.network.heal()
         self.metastore.down = False
         self.metastore.cut.clear()
+        for twin in self.twins:
+            twin.crash()
         for node in self.nodes.values():
             node.fuse = 0
             node.boot()
             node.resume(node.life)
             node.wake(node.life)
+
+    def _once_more(self) -> None:
+        """Standing still could be dead: something new must get through, and without a storm."""
+        sent = self.network.sent
+        self.loop.run(self.loop.now + QUIET_MS)
+        sent = self.network.sent - sent
+        if sent * 1_000 > MESSAGES_PER_S_MAX * QUIET_MS * len(self.nodes):
+            what = f"{sent} messages in {QUIET_MS} ms with nothing to do"
+            raise LawBroken(Law.LIVENESS, what, tuple(map(about_feed, self.sources)))
+        for source in self.sources.values():
+            source.grow(10)
+            source.append_ddl()
+            source.grow(10)
 
     def _run_until_live(self) -> None:
         healed = Healed(self)
@@ -166,6 +196,10 @@ class World:
     # --- what happens -----------------------------------------------------------------------
 
     def _deliver(self, to: NodeId, message: Message) -> None:
+        for twin in self.twins:
+            if twin.id == to and twin.up and self.loop.chance(0.3):
+                twin.hear(message)
+                return
         node = self.nodes.get(to)
         if node is not None:
             node.hear(message)
