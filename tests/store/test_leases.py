@@ -190,7 +190,7 @@ def test_a_clock_put_back_a_little_ends_no_lease(sql: Place) -> None:
 
 
 def test_the_stores_own_clock_ends_leases(sql: Place) -> None:
-    with SqlMetastore.open(sql.url, lease_ms=400) as store:
+    with SqlMetastore.open(sql.url, lease_ms=1_200) as store:
         a, b = join(store, "a"), join(store, "b")
         assert renew(store, a).leader == Leader(a, 1)
 

