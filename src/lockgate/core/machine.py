@@ -18,6 +18,8 @@ from lockgate.model.ids import Millis
 from lockgate.model.instructions import Instruction
 
 STORY_ENTRIES_MAX = 40
+STORY_ITEMS_MAX = 20
+"""An event that carries more than this many items is told by their number."""
 
 
 class Verdict(enum.Enum):
@@ -80,6 +82,8 @@ class Machine:
     """A state machine with a story: the last events it took, for the day it raises."""
 
     TABLE: ClassVar[Table]
+    BULKY: ClassVar[Mapping[type, str]] = {}
+    """Events that can be large, and which field of theirs is."""
 
     def __init__(self, name: str, state: enum.Enum) -> None:
         self.name = name
@@ -91,7 +95,7 @@ class Machine:
     def handle(self, now: Millis, event: Any) -> list[Instruction]:
         """Take one event; give back what is to be done about it, in this order."""
         self.now = now
-        self._story.append((now, self.state, event))
+        self._story.append((now, self.state, self._brief(event)))
         verdict, detail = self.TABLE[self.state][type(event)]
         if verdict is Verdict.DO:
             method: Callable[[Any], None] = getattr(self, detail)
@@ -102,6 +106,13 @@ class Machine:
         out, self.out = self.out, []
         return out
 
+    def _brief(self, event: Any) -> object:
+        """What the story keeps of an event: a heartbeat of 100,000 spans would keep them alive."""
+        field = self.BULKY.get(type(event))
+        if field is None or len(items := getattr(event, field)) <= STORY_ITEMS_MAX:
+            return event
+        return f"{type(event).__name__} with {len(items)} {field}"
+
     def settle(self) -> None:
         """After every event: turn what was gathered during it into instructions."""
 
@@ -111,7 +122,7 @@ class Machine:
 
     def story(self) -> list[str]:
         """The last events, oldest first, each with the state that it met."""
-        return [f"{now} ms {state.value}: {event!r}" for now, state, event in self._story]
+        return [f"{now} ms {state.value}: {event}" for now, state, event in self._story]
 
     def illegal(self, what: str) -> IllegalTransition:
         """The error for a broken contract, with this machine's story."""

@@ -14,13 +14,12 @@ one, all or nothing. From this follow the four answers:
   not land says nothing about the earlier one.
 """
 
-import msgspec
-
 from lockgate.model.ids import Millis, NodeRef, Term
 from lockgate.model.records import Record, RecordKey, Scope
+from lockgate.model.value import Value
 
 
-class Raise(msgspec.Struct, frozen=True):
+class Raise(Value, frozen=True):
     """Hand a scope to a new owner: its fence goes from exactly `old` to `new`, which is higher."""
 
     scope: Scope
@@ -28,7 +27,7 @@ class Raise(msgspec.Struct, frozen=True):
     new: int
 
 
-class Batch(msgspec.Struct, frozen=True):
+class Batch(Value, frozen=True):
     """What one owner wants durable together. Deletes come before puts; raises are checked first."""
 
     scope: Scope
@@ -39,14 +38,14 @@ class Batch(msgspec.Struct, frozen=True):
     raises: tuple[Raise, ...] = ()
 
 
-class Landed(msgspec.Struct, frozen=True):
+class Landed(Value, frozen=True):
     """The batch is durable."""
 
     scope: Scope
     serial: int
 
 
-class Refused(msgspec.Struct, frozen=True):
+class Refused(Value, frozen=True):
     """The scope has another owner, or a raise did not start from where the scope stands."""
 
     scope: Scope
@@ -54,7 +53,7 @@ class Refused(msgspec.Struct, frozen=True):
     fence: int
 
 
-class NotLanded(msgspec.Struct, frozen=True):
+class NotLanded(Value, frozen=True):
     """This attempt has no effect and never will have."""
 
     scope: Scope
@@ -62,7 +61,7 @@ class NotLanded(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-class Unknown(msgspec.Struct, frozen=True):
+class Unknown(Value, frozen=True):
     """This attempt may or may not have its effect, now or later."""
 
     scope: Scope
@@ -70,7 +69,7 @@ class Unknown(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class Loaded(Value, frozen=True):
     """All records of a scope, with its fence and serial, read at one moment."""
 
     scope: Scope
@@ -79,41 +78,41 @@ class Loaded(msgspec.Struct, frozen=True):
     records: tuple[Record, ...]
 
 
-class LoadFailed(msgspec.Struct, frozen=True):
+class LoadFailed(Value, frozen=True):
     """The scope could not be read; nothing is known."""
 
     scope: Scope
     why: str = ""
 
 
-class Member(msgspec.Struct, frozen=True, array_like=True):
+class Member(Value, frozen=True, array_like=True):
     """A node whose lease is running, as the metastore's clock has it."""
 
     ref: NodeRef
     draining: bool = False
 
 
-class Leader(msgspec.Struct, frozen=True, array_like=True):
+class Leader(Value, frozen=True, array_like=True):
     """The coordinator, by the metastore's word."""
 
     ref: NodeRef
     term: Term
 
 
-class Joined(msgspec.Struct, frozen=True):
+class Joined(Value, frozen=True):
     """A node has a new life, under a lease that counts from `asked_at` of the node's clock."""
 
     ref: NodeRef
     asked_at: Millis
 
 
-class JoinFailed(msgspec.Struct, frozen=True):
+class JoinFailed(Value, frozen=True):
     """The node could not join, or it is not known whether it did; either way it asks again."""
 
     why: str = ""
 
 
-class Renewed(msgspec.Struct, frozen=True):
+class Renewed(Value, frozen=True):
     """The lease runs on, and with it what the metastore says of the cluster."""
 
     ref: NodeRef
@@ -122,14 +121,14 @@ class Renewed(msgspec.Struct, frozen=True):
     leader: Leader | None
 
 
-class RenewFailed(msgspec.Struct, frozen=True):
+class RenewFailed(Value, frozen=True):
     """The lease may not have been renewed. It still runs until its old end."""
 
     ref: NodeRef
     why: str = ""
 
 
-class LeaseLost(msgspec.Struct, frozen=True):
+class LeaseLost(Value, frozen=True):
     """The metastore knows this life of the node no more."""
 
     ref: NodeRef

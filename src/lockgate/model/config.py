@@ -1,9 +1,9 @@
 """Times and limits that the core keeps to. Units stand last in the names."""
 
-import msgspec
+from lockgate.model.value import Value
 
 
-class Timing(msgspec.Struct, frozen=True):
+class Timing(Value, frozen=True):
     """How long things may take. All of it is about liveness: no safety rests on a time."""
 
     lease_ms: int = 10_000
@@ -22,7 +22,7 @@ class Timing(msgspec.Struct, frozen=True):
     backoff_ms_max: int = 60_000
 
 
-class Policy(msgspec.Struct, frozen=True):
+class Policy(Value, frozen=True):
     """A limit on everything."""
 
     operators_max: int = 2_000
@@ -39,7 +39,7 @@ class Policy(msgspec.Struct, frozen=True):
     story_entries_max: int = 40
 
 
-class CoreConfig(msgspec.Struct, frozen=True):
+class CoreConfig(Value, frozen=True):
     """Everything the core can be told about how to behave."""
 
     timing: Timing = Timing()

@@ -2,10 +2,9 @@
 
 import enum
 
-import msgspec
-
 from lockgate.model.ids import TableId
 from lockgate.model.positions import Position
+from lockgate.model.value import Value
 
 
 class DdlKind(enum.Enum):
@@ -17,7 +16,7 @@ class DdlKind(enum.Enum):
     SYNC = "sync"
 
 
-class Ddl(msgspec.Struct, frozen=True, array_like=True):
+class Ddl(Value, frozen=True, array_like=True):
     """One entry of a source's log that concerns whole tables.
 
     `tables` names what it concerns: one table, several, or, for a sync point or a change of

@@ -4,8 +4,6 @@ The core has no clock: `now` is handed in beside each event. It has no executor:
 dispatchers do comes back as the events below.
 """
 
-import msgspec
-
 from lockgate.model.batch import (
     Joined,
     JoinFailed,
@@ -26,22 +24,23 @@ from lockgate.model.ids import FeedId, NodeId, SpanId, Token
 from lockgate.model.messages import Message
 from lockgate.model.positions import Position
 from lockgate.model.statuses import Heat
+from lockgate.model.value import Value
 
 
-class Tick(msgspec.Struct, frozen=True):
+class Tick(Value, frozen=True):
     """Time has passed; repeat what was not answered, look whether something is due."""
 
 
 # --- inside a node, from one machine to another ---------------------------------------------
 
 
-class MembersSeen(msgspec.Struct, frozen=True):
+class MembersSeen(Value, frozen=True):
     """Who is there, by the metastore's word; told to machines that place things on nodes."""
 
     members: tuple[Member, ...]
 
 
-class SetGoal(msgspec.Struct, frozen=True):
+class SetGoal(Value, frozen=True):
     """The coordinator wants something else of a maintainer that runs already."""
 
     goal: Goal
@@ -50,7 +49,7 @@ class SetGoal(msgspec.Struct, frozen=True):
 # --- dispatchers, from the executor ---------------------------------------------------------
 
 
-class DispatcherStarted(msgspec.Struct, frozen=True):
+class DispatcherStarted(Value, frozen=True):
     """It has claimed its row at the sink and goes on from `position`."""
 
     feed: FeedId
@@ -59,7 +58,7 @@ class DispatcherStarted(msgspec.Struct, frozen=True):
     position: Position
 
 
-class DispatcherRefused(msgspec.Struct, frozen=True):
+class DispatcherRefused(Value, frozen=True):
     """The sink's fence did not let it claim or apply. It has ended."""
 
     feed: FeedId
@@ -68,7 +67,7 @@ class DispatcherRefused(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-class DispatcherStopped(msgspec.Struct, frozen=True):
+class DispatcherStopped(Value, frozen=True):
     """Nothing of it runs any more, no task either."""
 
     feed: FeedId
@@ -76,7 +75,7 @@ class DispatcherStopped(msgspec.Struct, frozen=True):
     token: Token
 
 
-class DispatcherHeld(msgspec.Struct, frozen=True):
+class DispatcherHeld(Value, frozen=True):
     """It applies nothing until it is released."""
 
     feed: FeedId
@@ -84,7 +83,7 @@ class DispatcherHeld(msgspec.Struct, frozen=True):
     token: Token
 
 
-class DispatcherAdvanced(msgspec.Struct, frozen=True):
+class DispatcherAdvanced(Value, frozen=True):
     """The sink has committed everything of this span up to `position`."""
 
     feed: FeedId
@@ -93,7 +92,7 @@ class DispatcherAdvanced(msgspec.Struct, frozen=True):
     position: Position
 
 
-class DispatcherBlocked(msgspec.Struct, frozen=True):
+class DispatcherBlocked(Value, frozen=True):
     """It stands right before this DDL."""
 
     feed: FeedId
@@ -103,7 +102,7 @@ class DispatcherBlocked(msgspec.Struct, frozen=True):
     ddl: Ddl
 
 
-class DispatcherHeat(msgspec.Struct, frozen=True):
+class DispatcherHeat(Value, frozen=True):
     """How busy or big it is, and where it could be cut."""
 
     feed: FeedId
@@ -113,7 +112,7 @@ class DispatcherHeat(msgspec.Struct, frozen=True):
     points: tuple[bytes, ...] = ()
 
 
-class DispatcherFailed(msgspec.Struct, frozen=True):
+class DispatcherFailed(Value, frozen=True):
     """It cannot go on; it has ended."""
 
     feed: FeedId
@@ -125,14 +124,14 @@ class DispatcherFailed(msgspec.Struct, frozen=True):
 # --- the sink, for a whole feed -------------------------------------------------------------
 
 
-class SinkClosed(msgspec.Struct, frozen=True):
+class SinkClosed(Value, frozen=True):
     """Every token of the feed at the sink up to this one is void (and its rows gone, if asked)."""
 
     feed: FeedId
     token: Token
 
 
-class SinkCloseFailed(msgspec.Struct, frozen=True):
+class SinkCloseFailed(Value, frozen=True):
     """It is not known whether the sink closed; it may be asked again."""
 
     feed: FeedId
@@ -143,7 +142,7 @@ class SinkCloseFailed(msgspec.Struct, frozen=True):
 # --- people ---------------------------------------------------------------------------------
 
 
-class CreateFeed(msgspec.Struct, frozen=True):
+class CreateFeed(Value, frozen=True):
     """A new feed; an equal one that exists already is not an error."""
 
     request: str
@@ -151,28 +150,28 @@ class CreateFeed(msgspec.Struct, frozen=True):
     spec: FeedSpec
 
 
-class PauseFeed(msgspec.Struct, frozen=True):
+class PauseFeed(Value, frozen=True):
     """Stop a feed, to be resumed."""
 
     request: str
     feed: FeedId
 
 
-class ResumeFeed(msgspec.Struct, frozen=True):
+class ResumeFeed(Value, frozen=True):
     """Let a stopped or failed feed run again."""
 
     request: str
     feed: FeedId
 
 
-class RemoveFeed(msgspec.Struct, frozen=True):
+class RemoveFeed(Value, frozen=True):
     """End a feed and forget it."""
 
     request: str
     feed: FeedId
 
 
-class MoveMaintainer(msgspec.Struct, frozen=True):
+class MoveMaintainer(Value, frozen=True):
     """Give a feed another owner node."""
 
     request: str
@@ -180,14 +179,14 @@ class MoveMaintainer(msgspec.Struct, frozen=True):
     node: NodeId
 
 
-class DrainNode(msgspec.Struct, frozen=True):
+class DrainNode(Value, frozen=True):
     """Empty a node."""
 
     request: str
     node: NodeId
 
 
-class MoveSpan(msgspec.Struct, frozen=True):
+class MoveSpan(Value, frozen=True):
     """Run a span elsewhere."""
 
     request: str
@@ -196,7 +195,7 @@ class MoveSpan(msgspec.Struct, frozen=True):
     node: NodeId
 
 
-class SplitSpan(msgspec.Struct, frozen=True):
+class SplitSpan(Value, frozen=True):
     """Cut a span at these keys."""
 
     request: str
@@ -205,7 +204,7 @@ class SplitSpan(msgspec.Struct, frozen=True):
     points: tuple[bytes, ...]
 
 
-class MergeSpans(msgspec.Struct, frozen=True):
+class MergeSpans(Value, frozen=True):
     """Join neighbouring spans of one table."""
 
     request: str

@@ -2,10 +2,9 @@
 
 import enum
 
-import msgspec
-
 from lockgate.model.ids import TableId
 from lockgate.model.positions import ORIGIN, Position
+from lockgate.model.value import Value
 
 
 class FeedState(enum.Enum):
@@ -27,7 +26,7 @@ class Goal(enum.Enum):
     REMOVE = "remove"
 
 
-class FeedSpec(msgspec.Struct, frozen=True):
+class FeedSpec(Value, frozen=True):
     """The part of a feed's configuration that its owners act on."""
 
     start: Position = ORIGIN
@@ -37,7 +36,7 @@ class FeedSpec(msgspec.Struct, frozen=True):
     """The feed is finished once everything up to here is applied."""
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class Trouble(Value, frozen=True):
     """Why a feed cannot go on as it is."""
 
     what: str

@@ -5,7 +5,7 @@ coordinators, an `Epoch` numbers the maintainers of one feed, an `Incarnation` n
 lives of one node, a `Seq` numbers the operations of one maintainer.
 """
 
-import msgspec
+from lockgate.model.value import Value
 
 NodeId = str
 FeedId = str
@@ -24,7 +24,7 @@ UNFENCED: Epoch = 0
 """The epoch of an owner nobody elected: one process without a coordinator, or an older node."""
 
 
-class NodeRef(msgspec.Struct, frozen=True, order=True, array_like=True):
+class NodeRef(Value, frozen=True, order=True, array_like=True):
     """One life of one node. A node that starts again, or lost its lease, is another NodeRef."""
 
     node: NodeId
@@ -34,7 +34,7 @@ class NodeRef(msgspec.Struct, frozen=True, order=True, array_like=True):
         return f"{self.node}/{self.incarnation}"
 
 
-class Token(msgspec.Struct, frozen=True, order=True, array_like=True):
+class Token(Value, frozen=True, order=True, array_like=True):
     """What a dispatcher works under, ordered: a later owner first, then its later operation.
 
     The incarnation says which life of the node the operation was meant for, so that a

@@ -1,14 +1,13 @@
 """What nodes send each other. The network may lose, repeat, delay and reorder all of it."""
 
-import msgspec
-
 from lockgate.model.feeds import FeedSpec, Goal
 from lockgate.model.ids import Epoch, FeedId, Incarnation, NodeRef, Seq, Term
 from lockgate.model.requests import Request
 from lockgate.model.statuses import DispatcherStatus, MaintainerStatus
+from lockgate.model.value import Value
 
 
-class StartMaintainer(msgspec.Struct, frozen=True, tag=True):
+class StartMaintainer(Value, frozen=True, tag=True):
     """Coordinator to node: own this feed under this epoch. Repeated; also tells a changed goal."""
 
     term: Term
@@ -19,7 +18,7 @@ class StartMaintainer(msgspec.Struct, frozen=True, tag=True):
     spec: FeedSpec
 
 
-class StopMaintainer(msgspec.Struct, frozen=True, tag=True):
+class StopMaintainer(Value, frozen=True, tag=True):
     """Coordinator to node: the maintainer of exactly this epoch is not the owner; end it."""
 
     term: Term
@@ -27,7 +26,7 @@ class StopMaintainer(msgspec.Struct, frozen=True, tag=True):
     epoch: Epoch
 
 
-class NodeReport(msgspec.Struct, frozen=True, tag=True):
+class NodeReport(Value, frozen=True, tag=True):
     """Node to coordinator: who lives here."""
 
     node: NodeRef
@@ -38,7 +37,7 @@ class NodeReport(msgspec.Struct, frozen=True, tag=True):
     dispatchers: int
 
 
-class Bootstrap(msgspec.Struct, frozen=True, tag=True):
+class Bootstrap(Value, frozen=True, tag=True):
     """Maintainer to node, whichever life of it: I own this feed now; what have you got?"""
 
     feed: FeedId
@@ -46,7 +45,7 @@ class Bootstrap(msgspec.Struct, frozen=True, tag=True):
     owner: NodeRef
 
 
-class BootstrapReply(msgspec.Struct, frozen=True, tag=True):
+class BootstrapReply(Value, frozen=True, tag=True):
     """Node to maintainer: everything it runs, holds and prepares for the feed."""
 
     feed: FeedId
@@ -55,7 +54,7 @@ class BootstrapReply(msgspec.Struct, frozen=True, tag=True):
     statuses: tuple[DispatcherStatus, ...]
 
 
-class Requests(msgspec.Struct, frozen=True, tag=True):
+class Requests(Value, frozen=True, tag=True):
     """Maintainer to one life of a node."""
 
     feed: FeedId
@@ -65,7 +64,7 @@ class Requests(msgspec.Struct, frozen=True, tag=True):
     items: tuple[Request, ...]
 
 
-class Heartbeat(msgspec.Struct, frozen=True, tag=True):
+class Heartbeat(Value, frozen=True, tag=True):
     """Node to maintainer: all its dispatchers of the feed, or, after requests, some of them."""
 
     feed: FeedId
@@ -77,7 +76,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag=True):
     statuses: tuple[DispatcherStatus, ...]
 
 
-class HeartbeatReply(msgspec.Struct, frozen=True, tag=True):
+class HeartbeatReply(Value, frozen=True, tag=True):
     """Maintainer to node: no request below this sequence is under way any more."""
 
     feed: FeedId
@@ -87,7 +86,7 @@ class HeartbeatReply(msgspec.Struct, frozen=True, tag=True):
     settled: Seq
 
 
-class Close(msgspec.Struct, frozen=True, tag=True):
+class Close(Value, frozen=True, tag=True):
     """Maintainer to node: stop all of the feed here and leave a tombstone."""
 
     feed: FeedId
@@ -96,7 +95,7 @@ class Close(msgspec.Struct, frozen=True, tag=True):
     to: Incarnation
 
 
-class CloseReply(msgspec.Struct, frozen=True, tag=True):
+class CloseReply(Value, frozen=True, tag=True):
     """Node to maintainer: nothing of the feed is left here, and the tombstone is durable."""
 
     feed: FeedId
@@ -104,7 +103,7 @@ class CloseReply(msgspec.Struct, frozen=True, tag=True):
     node: NodeRef
 
 
-class Stale(msgspec.Struct, frozen=True, tag=True):
+class Stale(Value, frozen=True, tag=True):
     """Node to a maintainer whose request it did not obey: I have seen this, which is newer.
 
     `epoch` repeats the sender's, `seen` is the node's; equal ones mean another owner, or closed.

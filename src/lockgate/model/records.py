@@ -23,6 +23,7 @@ from lockgate.model.ids import (
 )
 from lockgate.model.positions import ORIGIN, Position
 from lockgate.model.spans import Birth, Lineage, SpanSpec
+from lockgate.model.value import Value
 
 Scope = str
 
@@ -39,7 +40,7 @@ def node_scope(node: NodeId) -> Scope:
     return f"node:{node}"
 
 
-class FeedRecord(msgspec.Struct, frozen=True, tag="feed"):
+class FeedRecord(Value, frozen=True, tag="feed"):
     """A feed as the coordinator knows it. `epoch` is the last one raised; `owner` holds it."""
 
     feed: FeedId
@@ -63,7 +64,7 @@ class DrainState(enum.Enum):
     DRAINED = "drained"
 
 
-class DrainRecord(msgspec.Struct, frozen=True, tag="drain"):
+class DrainRecord(Value, frozen=True, tag="drain"):
     """A node that is being emptied. It means one life of the node: a restart ends it."""
 
     node: NodeRef
@@ -74,7 +75,7 @@ class DrainRecord(msgspec.Struct, frozen=True, tag="drain"):
         return self.node.node
 
 
-class SpanRecord(msgspec.Struct, frozen=True, tag="span"):
+class SpanRecord(Value, frozen=True, tag="span"):
     """A live span, and the last placement that was decided for it."""
 
     span: SpanSpec
@@ -88,6 +89,15 @@ class SpanRecord(msgspec.Struct, frozen=True, tag="span"):
     @property
     def id(self) -> str:
         return self.span.id
+
+    @property
+    def is_unclaimed(self) -> bool:
+        """Its row at the sink may still have to be made by its first claim."""
+        return self.lineage is not None or self.birth is not None
+
+    def claimed(self) -> "SpanRecord":
+        """The same span, once its row exists: how the row comes to be matters no more."""
+        return msgspec.structs.replace(self, lineage=None, birth=None)
 
     def placed(self, node: NodeRef | None, token: Token) -> "SpanRecord":
         """The same span, to run elsewhere or nowhere."""
@@ -104,7 +114,7 @@ class OperatorKind(enum.Enum):
     MERGE = "merge"
 
 
-class OperatorRecord(msgspec.Struct, frozen=True, tag="operator"):
+class OperatorRecord(Value, frozen=True, tag="operator"):
     """An operator that has not reached its commit point: it vanishes in the batch that commits it.
 
     So a successor that finds one knows that nothing of it may stand, and asks for it anew.
@@ -122,7 +132,7 @@ class OperatorRecord(msgspec.Struct, frozen=True, tag="operator"):
         return self.operator
 
 
-class BarrierRecord(msgspec.Struct, frozen=True, tag="barrier"):
+class BarrierRecord(Value, frozen=True, tag="barrier"):
     """A DDL about to be written at the sink, with the identities of the spans it gives birth to."""
 
     ddl: Ddl
@@ -133,7 +143,7 @@ class BarrierRecord(msgspec.Struct, frozen=True, tag="barrier"):
         return "barrier"
 
 
-class ProgressRecord(msgspec.Struct, frozen=True, tag="progress"):
+class ProgressRecord(Value, frozen=True, tag="progress"):
     """How far a feed is. `born` once the sink holds the feed's first rows."""
 
     checkpoint: Position
@@ -144,7 +154,7 @@ class ProgressRecord(msgspec.Struct, frozen=True, tag="progress"):
         return "progress"
 
 
-class FenceRecord(msgspec.Struct, frozen=True, tag="fence"):
+class FenceRecord(Value, frozen=True, tag="fence"):
     """The newest owner of a feed that a node has seen. Closed, it is the feed's tombstone here."""
 
     feed: FeedId
@@ -157,7 +167,7 @@ class FenceRecord(msgspec.Struct, frozen=True, tag="fence"):
         return self.feed
 
 
-class JournalRecord(msgspec.Struct, frozen=True, tag="journal"):
+class JournalRecord(Value, frozen=True, tag="journal"):
     """What a node was asked to do with a span and has not been asked to undo."""
 
     feed: FeedId
@@ -184,7 +194,7 @@ Record = (
 )
 
 
-class RecordKey(msgspec.Struct, frozen=True, order=True, array_like=True):
+class RecordKey(Value, frozen=True, order=True, array_like=True):
     """Where a record lies inside its scope."""
 
     kind: str

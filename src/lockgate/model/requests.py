@@ -1,14 +1,13 @@
 """What a maintainer asks a node to do with one span. Several travel in one `Requests` message."""
 
-import msgspec
-
 from lockgate.model.ddl import Ddl
 from lockgate.model.ids import OperatorId, SpanId, Token
 from lockgate.model.positions import Position
 from lockgate.model.spans import Birth, Lineage, SpanSpec
+from lockgate.model.value import Value
 
 
-class Create(msgspec.Struct, frozen=True, tag=True):
+class Create(Value, frozen=True, tag=True):
     """Run this span under this token. For a prepared merge target: the merge is committed, go."""
 
     spec: SpanSpec
@@ -21,14 +20,14 @@ class Create(msgspec.Struct, frozen=True, tag=True):
         return self.spec.id
 
 
-class Remove(msgspec.Struct, frozen=True, tag=True):
+class Remove(Value, frozen=True, tag=True):
     """Stop whatever runs this span under a lower token, and obey no lower token any more."""
 
     span: SpanId
     token: Token
 
 
-class Prepare(msgspec.Struct, frozen=True, tag=True):
+class Prepare(Value, frozen=True, tag=True):
     """Make room for the target of a merge. It starts with a Create of the same token."""
 
     spec: SpanSpec
@@ -40,7 +39,7 @@ class Prepare(msgspec.Struct, frozen=True, tag=True):
         return self.spec.id
 
 
-class Hold(msgspec.Struct, frozen=True, tag=True):
+class Hold(Value, frozen=True, tag=True):
     """Apply nothing more for now: a merge is about to take this dispatcher's span."""
 
     span: SpanId
@@ -48,7 +47,7 @@ class Hold(msgspec.Struct, frozen=True, tag=True):
     operator: OperatorId
 
 
-class Release(msgspec.Struct, frozen=True, tag=True):
+class Release(Value, frozen=True, tag=True):
     """The merge that held this dispatcher is off: go on."""
 
     span: SpanId
@@ -56,7 +55,7 @@ class Release(msgspec.Struct, frozen=True, tag=True):
     operator: OperatorId
 
 
-class Write(msgspec.Struct, frozen=True, tag=True):
+class Write(Value, frozen=True, tag=True):
     """To the trigger dispatcher: everybody concerned stands before this DDL; write it."""
 
     span: SpanId
@@ -65,7 +64,7 @@ class Write(msgspec.Struct, frozen=True, tag=True):
     births: tuple[SpanSpec, ...] = ()
 
 
-class Pass(msgspec.Struct, frozen=True, tag=True):
+class Pass(Value, frozen=True, tag=True):
     """The DDL at this position is written and recorded: go on behind it."""
 
     span: SpanId

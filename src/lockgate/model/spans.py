@@ -1,12 +1,11 @@
 """Spans: key ranges of tables, the unit of scheduling, and how they descend from each other."""
 
-import msgspec
-
 from lockgate.model.ids import SpanId, TableId
 from lockgate.model.positions import Position
+from lockgate.model.value import Value
 
 
-class KeyRange(msgspec.Struct, frozen=True, array_like=True):
+class KeyRange(Value, frozen=True, array_like=True):
     """Keys from `low` up to, not including, `high`; keys are encoded so that bytes sort as they do.
 
     The empty `low` is the least key; a `high` of None is past the greatest.
@@ -47,7 +46,7 @@ class KeyRange(msgspec.Struct, frozen=True, array_like=True):
 WHOLE = KeyRange()
 
 
-class SpanSpec(msgspec.Struct, frozen=True, array_like=True):
+class SpanSpec(Value, frozen=True, array_like=True):
     """What a span is: its identity, never used again, its table and its keys."""
 
     id: SpanId
@@ -61,7 +60,7 @@ TRIGGER: SpanId = "trigger"
 TRIGGER_SPEC = SpanSpec(TRIGGER, "")
 
 
-class Lineage(msgspec.Struct, frozen=True, array_like=True):
+class Lineage(Value, frozen=True, array_like=True):
     """A committed split or merge: which spans went, which came in their place.
 
     The first target to claim its row at the sink turns all sources' rows into all targets'
@@ -72,7 +71,7 @@ class Lineage(msgspec.Struct, frozen=True, array_like=True):
     targets: tuple[SpanSpec, ...]
 
 
-class Birth(msgspec.Struct, frozen=True, array_like=True):
+class Birth(Value, frozen=True, array_like=True):
     """The first rows of a feed at its sink, made by the trigger dispatcher's first claim."""
 
     position: Position

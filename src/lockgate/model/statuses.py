@@ -6,12 +6,11 @@ message changes only how long it takes.
 
 import enum
 
-import msgspec
-
 from lockgate.model.ddl import Ddl
 from lockgate.model.feeds import Outcome, Trouble
 from lockgate.model.ids import Epoch, FeedId, OperatorId, SpanId, Token
 from lockgate.model.positions import ORIGIN, Position
+from lockgate.model.value import Value
 
 
 class Stage(enum.Enum):
@@ -40,7 +39,7 @@ class Heat(enum.Enum):
     HOT = "hot"
 
 
-class DispatcherStatus(msgspec.Struct, frozen=True, array_like=True):
+class DispatcherStatus(Value, frozen=True, array_like=True):
     """One dispatcher on one node, at one moment."""
 
     span: SpanId
@@ -71,7 +70,7 @@ class Phase(enum.Enum):
     ENDED = "ended"
 
 
-class MaintainerStatus(msgspec.Struct, frozen=True):
+class MaintainerStatus(Value, frozen=True):
     """One maintainer, as its node reports it to the coordinator."""
 
     feed: FeedId

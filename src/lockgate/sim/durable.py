@@ -34,6 +34,7 @@ class FeedFacts:
         "barriers",
         "born",
         "checkpoint",
+        "conceived",
         "epoch",
         "goals",
         "operators",
@@ -57,6 +58,8 @@ class FeedFacts:
         self.born = False
         self.tables: dict[TableId, dict[SpanId, KeyRange]] = {}
         """The live spans, by the records."""
+        self.conceived = False
+        """The trigger is recorded; without it no other span counts."""
 
 
 class Durable:
@@ -139,6 +142,7 @@ class Durable:
         touched: dict[TableId, None] = {}
         for key in batch.deletes:
             if key.kind == "span":
+                facts.conceived = facts.conceived and key.id != TRIGGER
                 for table, spans in facts.tables.items():
                     if spans.pop(key.id, None) is not None:
                         touched[table] = None
@@ -153,7 +157,11 @@ class Durable:
             if isinstance(record, SpanRecord):
                 if record.token.epoch:
                     facts.placed.add((record.span.id, record.token))
-                if record.span.id != TRIGGER:
+                if record.span.id == TRIGGER:
+                    if not facts.conceived:
+                        touched.update(dict.fromkeys(facts.tables))
+                    facts.conceived = True
+                else:
                     spans = facts.tables.setdefault(record.span.table, {})
                     if spans.get(record.span.id) != record.span.range:
                         spans[record.span.id] = record.span.range
@@ -166,15 +174,29 @@ class Durable:
                 facts.barrier = record.ddl.position
             elif isinstance(record, ProgressRecord):
                 progress = record
+        self._covered(feed, facts, touched, operators)
+        if progress is not None:
+            self._progress(feed, facts, progress)
+
+    def _covered(
+        self,
+        feed: FeedId,
+        facts: FeedFacts,
+        touched: dict[TableId, None],
+        operators: list[OperatorRecord],
+    ) -> None:
+        """Held against the records while the sink has the feed: a big feed comes into being, and
+        is forgotten, in several batches before and after."""
+        row = self._sink.feed(feed).row
+        if row is None or row.position is None:
+            return
         for table in touched:
             ranges = list(facts.tables[table].values())
-            if ranges and not covers_once(ranges):
+            if facts.conceived and ranges and not covers_once(ranges):
                 what = f"the recorded spans of {table} are {facts.tables[table]}"
                 _broken(Law.COVER, what, feed)
         for operator in operators:
             self._operator(feed, facts, operator)
-        if progress is not None:
-            self._progress(feed, facts, progress)
 
     def _operator(self, feed: FeedId, facts: FeedFacts, record: OperatorRecord) -> None:
         """A merge joins neighbours; a split's children cover the parent."""

@@ -153,7 +153,9 @@ class People:
             return  # Two wishes may become durable as one batch, which has only the later.
         record = self._world.feed_record(verb.feed)
         written = durable.feed(verb.feed).goals.get(goal, -1)
-        if written < since and (record is None or record.goal is not goal):
+        # A feed in trouble rests between its tries; that is still what was asked for.
+        resting = record is not None and record.state is FeedState.WARNING and goal is Goal.RUN
+        if written < since and not resting and (record is None or record.goal is not goal):
             what = f"{verb} was confirmed and is not recorded: {record}"
             raise LawBroken(Law.RECORD, what, (about_feed(verb.feed),))
 

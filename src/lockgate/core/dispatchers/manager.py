@@ -9,7 +9,8 @@ nothing more.
 """
 
 import enum
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from lockgate.core.dispatchers.desk import Desk
 from lockgate.core.dispatchers.fence import Fence, Standing
@@ -69,6 +70,7 @@ class ManagerState(enum.Enum):
 class DispatcherManager(Machine):
     """Fenced requests in, journal and executor instructions out."""
 
+    BULKY: ClassVar[Mapping[type, str]] = {Loaded: "records", Requests: "items"}
     EVENTS = (Tick, Loaded, LoadFailed, Refused, *ANSWERS, *ORDERS, *DISPATCHER_EVENTS)
     TABLE = table(
         ManagerState,

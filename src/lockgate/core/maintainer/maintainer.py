@@ -24,13 +24,14 @@ from lockgate.core.maintainer import phases
 from lockgate.core.maintainer.barrier import Barrier
 from lockgate.core.maintainer.checkpoint import Checkpoint
 from lockgate.core.maintainer.intake import Intake
+from lockgate.core.maintainer.intent import Intent
 from lockgate.core.maintainer.nodes import NodeState, NodeTable, NodeView
 from lockgate.core.maintainer.operating import Operating
 from lockgate.core.maintainer.reach import Reach
 from lockgate.core.maintainer.refusals import explain
 from lockgate.core.maintainer.scheduler import Scheduler
 from lockgate.core.maintainer.spans import SpanTable
-from lockgate.core.maintainer.wishes import MergeWish, MoveWish, SplitWish, wish_of
+from lockgate.core.maintainer.wishes import MergeWish, MoveWish, SplitWish
 from lockgate.core.operators.base import Operator
 from lockgate.core.writer import Writer
 from lockgate.model.batch import Loaded, Refused
@@ -57,16 +58,8 @@ from lockgate.model.messages import (
     Stale,
 )
 from lockgate.model.records import (
-    BarrierRecord,
-    OperatorRecord,
-    ProgressRecord,
-    Record,
-    RecordKey,
-    SpanRecord,
     feed_scope,
-    key_of,
 )
-from lockgate.model.spans import TRIGGER_SPEC, Birth, SpanSpec
 from lockgate.model.statuses import MaintainerStatus, Phase
 
 
@@ -75,6 +68,7 @@ class Maintainer(Machine):
 
     EVENTS = phases.EVENTS
     TABLE = phases.TABLE
+    BULKY = phases.BULKY
 
     def __init__(
         self,
@@ -101,7 +95,7 @@ class Maintainer(Machine):
         self.barrier = Barrier(feed, self.reach, self.operating)
         self.intake = Intake(self.spans, self.operating, self.barrier, self.reach)
         self.progress = Checkpoint(self.spans, self.barrier)
-        self._former_keys: tuple[RecordKey, ...] = ()
+        self.intent = Intent(self.spans, self.operating, self.barrier, self.progress, self.reach)
         self._asked_at: Millis | None = None
         self._settle_at: Millis = 0
         self._settled: dict[NodeRef, Seq] = {}
@@ -112,11 +106,6 @@ class Maintainer(Machine):
     def operators(self) -> dict[OperatorId, Operator]:
         """The operators in flight."""
         return self.operating.operators
-
-    @property
-    def quiet(self) -> bool:
-        """No write of this maintainer is under way."""
-        return self.reach.writer is None or not self.reach.writer.waiting
 
     def status(self) -> MaintainerStatus:
         """What the coordinator is told."""
@@ -162,44 +151,14 @@ class Maintainer(Machine):
             records_max=self.config.policy.batch_records_max,
             retry_ms=self.config.timing.resend_ms,
         )
-        self._former_keys = tuple(key_of(record) for record in loaded.records)
-        for record in loaded.records:
-            self._restore(record)
+        self.intent.take_over(loaded.records)
         if self.goal is not Goal.RUN:
             self._begin_closing()
             return
-        if not len(self.spans):
-            self._conceive()
+        if not self.intent.is_conceived:
+            self.intent.conceive(self.spec)
         self.state = Phase.BOOTSTRAPPING
         self._settle_at = self.now + self.config.timing.bootstrap_wait_ms
-
-    def _restore(self, record: Record) -> None:
-        if isinstance(record, SpanRecord):
-            self.spans.add(record)
-        elif isinstance(record, ProgressRecord):
-            self.progress.restore(record)
-        elif isinstance(record, BarrierRecord):
-            self.barrier.resume(record)
-        elif isinstance(record, OperatorRecord):
-            self._wish_again(record)
-
-    def _wish_again(self, record: OperatorRecord) -> None:
-        """The former owner's attempt is void; what it was for is wished for anew."""
-        self.reach.record(deletes=(key_of(record),))
-        wish = wish_of(record)
-        if wish is not None:
-            self.operating.wishes.append(wish)
-
-    def _conceive(self) -> None:
-        """A feed that never ran: all its first spans, in one batch."""
-        start = self.spec.start
-        specs = tuple(SpanSpec(self.operating.new_name(), table) for table in self.spec.tables)
-        trigger = SpanRecord(TRIGGER_SPEC, birth=Birth(start, specs), start=start)
-        records = [trigger, *(SpanRecord(spec, start=start) for spec in specs)]
-        for record in records:
-            self.spans.add(record)
-        self.progress.value = start
-        self.reach.record(puts=(*records, ProgressRecord(start)))
 
     # --- bootstrapping ----------------------------------------------------------------------
 
@@ -318,10 +277,8 @@ class Maintainer(Machine):
             self._begin_closing()
 
     def _begin_closing(self) -> None:
-        """What is under way is left where it is recorded; a later owner takes it from there."""
         self.state = Phase.CLOSING
-        self._former_keys += tuple(RecordKey("operator", name) for name in self.operators)
-        self.operating.abandon()
+        self.intent.abandon_operators()
 
     def _tick_closing(self, _: Tick) -> None:
         """Every member has to confirm. A hung one is waited for: its lease ends, or it answers."""
@@ -355,16 +312,8 @@ class Maintainer(Machine):
             self._end(Outcome.STOPPED)
             return
         self.state = Phase.FORGETTING
-        self.reach.record(deletes=self._all_keys(), then=lambda: self._end(Outcome.REMOVED))
-
-    def _all_keys(self) -> tuple[RecordKey, ...]:
-        """Everything this feed ever had recorded and may still have."""
-        keys = dict.fromkeys(self._former_keys)
-        for span in self.spans.all():
-            keys[RecordKey("span", span.id)] = None
-        keys[RecordKey("barrier", "barrier")] = None
-        keys[RecordKey("progress", "progress")] = None
-        return tuple(keys)
+        self.intent.forget()
+        self.reach.record(then=lambda: self._end(Outcome.REMOVED))
 
     # --- the end ----------------------------------------------------------------------------
 

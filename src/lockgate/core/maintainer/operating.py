@@ -99,9 +99,9 @@ class Operating:
             self._answer(wish.request, "not-running")
 
     @property
-    def has_room(self) -> bool:
-        """Another operator may begin."""
-        return len(self.operators) < self.config.policy.operators_max
+    def room(self) -> int:
+        """So many more operators may begin."""
+        return max(0, self.config.policy.operators_max - len(self.operators))
 
     def _begin(self, operator: Operator, now: Millis) -> None:
         self.operators[operator.id] = operator
@@ -149,7 +149,7 @@ class Operating:
             fate = self._lapse(wish)
             if fate is not None:
                 self._answer(wish.request, fate)
-            elif not self.has_room or not self._can_begin(wish):
+            elif not self.room or not self._can_begin(wish):
                 self.wishes.append(wish)
             else:
                 self._begin(self._operator(wish, now, hands), now)

@@ -22,6 +22,7 @@ ANSWERS: tuple[type, ...] = (Landed, NotLanded, Unknown)
 REPORTS: tuple[type, ...] = (BootstrapReply, Heartbeat, CloseReply)
 VERBS: tuple[type, ...] = (MoveSpan, SplitSpan, MergeSpans)
 SINK: tuple[type, ...] = (SinkClosed, SinkCloseFailed)
+BULKY: dict[type, str] = {Loaded: "records", BootstrapReply: "statuses", Heartbeat: "statuses"}
 
 EVENTS = (
     Tick,

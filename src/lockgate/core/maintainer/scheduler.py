@@ -5,6 +5,7 @@ a wish or an add; what is safe is decided by the operators.
 """
 
 import heapq
+from itertools import islice
 
 from lockgate.core.maintainer.nodes import NodeTable
 from lockgate.core.maintainer.operating import Operating
@@ -37,10 +38,9 @@ class Scheduler:
         heapq.heapify(hosts)
         if not hosts:
             return
-        waiting = list(self.spans.absent) if born else [TRIGGER]
+        # A look at all that are absent, after every event, would be quadratic.
+        waiting = list(islice(self.spans.absent, self.operating.room)) if born else [TRIGGER]
         for span in waiting:
-            if not self.operating.has_room:
-                break
             if span in self.spans.absent and self.operating.holder(span) is None:
                 count, node = hosts[0]
                 heapq.heapreplace(hosts, (count + 1, node))

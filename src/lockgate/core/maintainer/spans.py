@@ -47,6 +47,8 @@ class Span:
     def observe(self, status: DispatcherStatus) -> None:
         """Take in what its own dispatcher reports."""
         self.stage = status.stage
+        if status.stage is Stage.WORKING and self.record.is_unclaimed:
+            self.record = self.record.claimed()
         self.position = max(self.position, status.position)
         self.barrier = status.barrier
         self.heat = status.heat

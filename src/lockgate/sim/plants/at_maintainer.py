@@ -5,7 +5,7 @@ from typing import Any
 from lockgate.core.maintainer.barrier import Barrier, BarrierState
 from lockgate.core.maintainer.checkpoint import Checkpoint
 from lockgate.core.maintainer.intake import Intake
-from lockgate.core.maintainer.maintainer import Maintainer
+from lockgate.core.maintainer.intent import Intent
 from lockgate.core.maintainer.operating import Operating
 from lockgate.core.operators.add import Placement
 from lockgate.core.operators.merge import Merge
@@ -43,10 +43,10 @@ _split_create = Split._create
     "stale-operators-restored",
     "a successor takes up a former owner's split where it was, under its old tokens",
     Law.LIVENESS,
-    Maintainer,
+    Intent,
     "_wish_again",
 )
-def _stale_operators_restored(self: Maintainer, record: OperatorRecord) -> None:
+def _stale_operators_restored(self: Intent, record: OperatorRecord) -> None:
     parent = self.spans.get(record.spans[0])
     if record.kind is not OperatorKind.SPLIT or parent is None or parent.node is None:
         _wish_again(self, record)
@@ -61,7 +61,7 @@ def _stale_operators_restored(self: Maintainer, record: OperatorRecord) -> None:
     self.operating.regrip(split)
 
 
-_wish_again = Maintainer._wish_again
+_wish_again = Intent._wish_again
 
 
 @plant(
