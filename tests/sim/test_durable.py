@@ -16,7 +16,7 @@ from lockgate.model.records import (
     RecordKey,
     SpanRecord,
 )
-from lockgate.model.spans import KeyRange, SpanSpec
+from lockgate.model.spans import TRIGGER_SPEC, KeyRange, SpanSpec
 from lockgate.sim.durable import Durable
 from lockgate.sim.violation import Law, LawBroken
 from tests.sim.place import FEED, HIGH, LOW, A, B, Place, token
@@ -34,7 +34,7 @@ class Books:
     def __init__(self) -> None:
         self.place = Place()
         self.durable = Durable(self.place.sink)
-        self.write(SpanRecord(A), SpanRecord(B))
+        self.write(SpanRecord(A), SpanRecord(B), SpanRecord(TRIGGER_SPEC))
 
     def write(self, *puts: Record, deletes: tuple[RecordKey, ...] = ()) -> None:
         self.durable.landed(0, Batch(f"feed:{FEED}", 1, 1, puts, deletes))
@@ -96,6 +96,13 @@ def test_recorded_spans_that_overlap(books: Books) -> None:
 def test_a_split_that_is_recorded_whole(books: Books) -> None:
     books.write(SpanRecord(LOW), SpanRecord(HIGH), deletes=(RecordKey("span", "a"),))
     assert sorted(books.durable.feed(FEED).tables["t00"]) == ["high", "low"]
+
+
+def test_a_feed_that_comes_into_being_piece_by_piece(books: Books) -> None:
+    books.write(deletes=(RecordKey("span", "trigger"), RecordKey("span", "a")))
+    books.write(SpanRecord(LOW))
+    with broken(Law.COVER, "the recorded spans of t00"):
+        books.write(SpanRecord(TRIGGER_SPEC))
 
 
 def _merge(*spans: str, result: KeyRange) -> OperatorRecord:

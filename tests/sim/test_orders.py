@@ -51,6 +51,8 @@ class Node:
     id: str
     executor: Executor
     deadlines: dict[int, int] = field(default_factory=lambda: {1: 100})
+    acting: int = 0
+    replaced: bool = False
     now: int = 0
 
     def clock(self) -> int:

@@ -185,14 +185,13 @@ class Durable:
         touched: dict[TableId, None],
         operators: list[OperatorRecord],
     ) -> None:
-        """Held against the records while the sink has the feed: a big feed comes into being, and
+        """Held against the records while the trigger's is there: a big feed comes into being, and
         is forgotten, in several batches before and after."""
-        row = self._sink.feed(feed).row
-        if row is None or row.position is None:
+        if not facts.conceived:
             return
         for table in touched:
             ranges = list(facts.tables[table].values())
-            if facts.conceived and ranges and not covers_once(ranges):
+            if ranges and not covers_once(ranges):
                 what = f"the recorded spans of {table} are {facts.tables[table]}"
                 _broken(Law.COVER, what, feed)
         for operator in operators:
