@@ -40,16 +40,16 @@ from lockgate.sim.violation import Law, LawBroken, about_feed, about_node
 from lockgate.store.memory import MemoryMetastore
 
 TIMING = Timing(
-    lease_ms=4_000,
-    renew_ms=1_000,
-    tick_ms=500,
-    resend_ms=900,
-    bootstrap_wait_ms=2_000,
-    silence_ms=5_000,
-    merge_wait_ms=5_000,
-    balance_ms=3_000,
+    lease_ms=3_000,
+    renew_ms=700,
+    tick_ms=400,
+    resend_ms=700,
+    bootstrap_wait_ms=1_500,
+    silence_ms=3_600,
+    merge_wait_ms=4_000,
+    balance_ms=2_000,
     backoff_ms_min=500,
-    backoff_ms_max=3_000,
+    backoff_ms_max=2_000,
 )
 POLICY = Policy(batch_records_max=12, requests_max=8, attempts_max=4, balance_slack=3)
 
