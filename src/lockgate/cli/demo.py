@@ -11,11 +11,11 @@ def demo(*, as_json: output.JsonFlag = False) -> int:
 
     from rich.console import Console
 
-    from lockgate.sim import demo as show
+    from lockgate.sim.demo import run as show
 
     started = time.monotonic()
     # With --json the show itself goes to stderr: stdout belongs to the document.
-    code = show.run(Console(stderr=as_json))
+    code = show(Console(stderr=as_json))
     if as_json:
         output.result({"ok": code == 0, "seconds": round(time.monotonic() - started, 3)})
     if code != 0:

@@ -14,7 +14,7 @@ from lockgate.core.operators.split import Split, SplitState
 from lockgate.model.ddl import DdlKind
 from lockgate.model.ids import NodeRef, Token
 from lockgate.model.positions import Position
-from lockgate.model.records import OperatorKind, OperatorRecord, ProgressRecord, key_of
+from lockgate.model.records import OperatorKind, OperatorRecord, ProgressRecord, Record, key_of
 from lockgate.model.spans import SpanSpec
 from lockgate.sim.plants.registry import plant
 from lockgate.sim.violation import Law
@@ -44,24 +44,36 @@ _split_create = Split._create
     "a successor takes up a former owner's split where it was, under its old tokens",
     Law.LIVENESS,
     Intent,
-    "_wish_again",
+    "take_over",
 )
-def _stale_operators_restored(self: Intent, record: OperatorRecord) -> None:
-    parent = self.spans.get(record.spans[0])
-    if record.kind is not OperatorKind.SPLIT or parent is None or parent.node is None:
-        _wish_again(self, record)
-        return
-    split = Split(
-        record.operator, self.reach, self.reach.seq + 1, parent.id, parent.node, record.results
-    )
-    split.removal = Removal(self.reach, parent.id, parent.node, record.base)
-    split.record = record
-    split.state = SplitState.STOPPING
-    self.operating.operators[split.id] = split
-    self.operating.regrip(split)
+def _stale_operators_restored(self: Intent, records: tuple[Record, ...]) -> None:
+    splits = [
+        record
+        for record in records
+        if isinstance(record, OperatorRecord) and record.kind is OperatorKind.SPLIT
+    ]
+    _take_over(self, tuple(record for record in records if record not in splits))
+    for record in splits:
+        parent = self.spans.get(record.spans[0])
+        if parent is None or parent.node is None:
+            self._wish_again(record)
+            continue
+        split = Split(
+            record.operator,
+            self.reach,
+            self.reach.seq + 1,
+            parent.id,
+            parent.node,
+            record.results,
+        )
+        split.removal = Removal(self.reach, parent.id, parent.node, record.base)
+        split.record = record
+        split.state = SplitState.STOPPING
+        self.operating.operators[split.id] = split
+        self.operating.regrip(split)
 
 
-_wish_again = Intent._wish_again
+_take_over = Intent.take_over
 
 
 @plant(

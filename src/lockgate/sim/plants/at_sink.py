@@ -1,9 +1,10 @@
 """Bugs of the sink: what the fence at the place of writing is there for."""
 
+from lockgate.core.maintainer.barrier import Barrier
 from lockgate.model.ids import Token
 from lockgate.model.positions import Position
 from lockgate.model.spans import Lineage, SpanSpec
-from lockgate.sim.plants.registry import plant
+from lockgate.sim.plants.registry import also, plant
 from lockgate.sim.rows import Floors, SinkFeed, SinkTable, SpanRow, raised
 from lockgate.sim.sink import Refusal, Sink
 from lockgate.sim.source import Change
@@ -72,7 +73,7 @@ def _claim_creates_rows(
 
 @plant(
     "ddl-without-drain",
-    "a DDL is written although somebody is behind",
+    "a DDL is asked for and written although somebody is behind",
     Law.DRAIN,
     Sink,
     "_all_there",
@@ -80,4 +81,9 @@ def _claim_creates_rows(
 def _ddl_without_drain(
     _self: Sink, _trigger: Position, _spans: list[SpanRow], _position: Position
 ) -> bool:
+    return True
+
+
+@also("ddl-without-drain", Barrier, "_all_stand")
+def _nobody_gathered(_self: Barrier) -> bool:
     return True
