@@ -14,7 +14,6 @@ from lockgate.model.batch import (
     LeaseLost,
     Loaded,
     Member,
-    NotLanded,
     Refused,
     Renewed,
 )
@@ -108,24 +107,28 @@ class MemoryMetastore:
 
     # --- records ----------------------------------------------------------------------------
 
-    def commit(self, batch: Batch) -> Landed | Refused | NotLanded:
-        """Make a batch durable under its fence and serial."""
+    def commit(self, batch: Batch) -> Landed | Refused:
+        """Make a batch durable under its fence and serial. A skipped serial is a caller's bug."""
         row = self.scope(batch.scope)
         if batch.fence != row.fence:
             return Refused(batch.scope, batch.serial, row.fence)
         if batch.serial <= row.serial:
             return Landed(batch.scope, batch.serial)
         if batch.serial != row.serial + 1:
-            return NotLanded(batch.scope, batch.serial, f"the next serial is {row.serial + 1}")
+            raise ValueError(f"batch {batch.serial} of {batch.scope}: {row.serial + 1} is next")
+        fences: dict[Scope, int] = {}
         for raised in batch.raises:
-            if raised.old != self.scope(raised.scope).fence or raised.new <= raised.old:
+            if raised.new <= raised.old:
+                raise ValueError(f"{raised} does not raise anything")
+            if raised.old != fences.get(raised.scope, self.scope(raised.scope).fence):
                 return Refused(batch.scope, batch.serial, row.fence)
+            fences[raised.scope] = raised.new
         for key in batch.deletes:
             row.records.pop(key, None)
         for record in batch.puts:
             row.records[key_of(record)] = record
-        for raised in batch.raises:
-            self.scope(raised.scope).fence = raised.new
+        for scope, fence in fences.items():
+            self.scope(scope).fence = fence
         row.serial = batch.serial
         return Landed(batch.scope, batch.serial)
 
