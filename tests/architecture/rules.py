@@ -33,6 +33,8 @@ MAY_IMPORT: Final[dict[str, frozenset[str]]] = {
 ALSO: Final[dict[str, frozenset[str]]] = {
     "lockgate.cli.sim": frozenset({"sim"}),
     "lockgate.cli.demo": frozenset({"sim"}),
+    # A metastore is prepared before any node runs that could be asked over the api.
+    "lockgate.cli.metastore": frozenset({"store"}),
 }
 """Single modules that may import more, and why is in their name."""
 

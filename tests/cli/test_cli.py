@@ -18,9 +18,9 @@ COMMAND = Path(sys.executable).with_name("lockgate")
 DEADLINE_S = 120
 
 
-def lockgate(*args: str) -> subprocess.CompletedProcess[str]:
+def lockgate(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [COMMAND, *args], capture_output=True, text=True, timeout=DEADLINE_S, check=False
+        [COMMAND, *args], capture_output=True, text=True, timeout=DEADLINE_S, check=False, **options
     )
 
 

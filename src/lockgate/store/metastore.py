@@ -50,6 +50,7 @@ from lockgate.store.location import SqliteLocation, locate
 from lockgate.store.migrations import NEWEST, migrate, version_of
 from lockgate.store.postgres import PostgresBackend
 from lockgate.store.sqlite import SqliteBackend
+from lockgate.store.survey import Survey, survey
 
 __all__ = ["SqlMetastore"]
 
@@ -195,6 +196,13 @@ class SqlMetastore:
             return LoadFailed(scope, failed.fault.why)
         except msgspec.MsgspecError as error:
             return LoadFailed(scope, f"a record cannot be read: {error}")
+
+    def survey(self) -> Survey:
+        """What is in it, in numbers. Raises what `open` raises."""
+        try:
+            return self._read(lambda connection, _: survey(connection, self.label))
+        except _Failed as failed:
+            raise as_error(failed.fault, self.label) from failed
 
     # --- transactions ---------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ _split_create = Split._create
 @plant(
     "stale-operators-restored",
     "a successor takes up a former owner's split where it was, under its old tokens",
-    Law.LIVENESS,
+    Law.FENCE,
     Intent,
     "take_over",
 )
@@ -116,7 +116,7 @@ _ask = Placement.ask
 @plant(
     "drop-forgotten",
     "the spans of a dropped table stay recorded and are placed again",
-    Law.DRAIN,
+    Law.LIVENESS,
     Barrier,
     "_dropped_spans",
 )
@@ -197,7 +197,7 @@ def _held_for_ever(_self: Intake, _node: NodeRef, _status: Any) -> None:
 @plant(
     "operator-record-left",
     "a split leaves its operator's record behind when it commits",
-    Law.LIVENESS,
+    Law.COVER,
     Split,
     "_end",
 )

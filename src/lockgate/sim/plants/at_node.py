@@ -88,7 +88,7 @@ def _acknowledge_before_record(self: Desk, then: Any) -> None:
 @plant(
     "tombstone-in-memory",
     "a node forgets that a feed was closed when it starts again",
-    Law.DRAIN,
+    Law.RECORD,
     DispatcherManager,
     "_entomb",
 )

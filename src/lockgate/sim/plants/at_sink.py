@@ -60,7 +60,7 @@ def _data_lost(_self: Sink, table: SinkTable, changes: list[Change]) -> None:
 @plant(
     "claim-creates-rows",
     "a claim that finds no row makes one",
-    Law.DRAIN,
+    Law.TOGETHER,
     Sink,
     "_make_row",
 )
