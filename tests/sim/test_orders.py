@@ -30,8 +30,9 @@ from lockgate.model.records import (
 )
 from lockgate.model.requests import Create, Hold, Pass, Remove, Request, Write
 from lockgate.model.statuses import DispatcherStatus, Stage
+from lockgate.sim.dispatcher import Dispatcher
 from lockgate.sim.durable import Durable
-from lockgate.sim.executor import Dispatcher, Executor
+from lockgate.sim.executor import Executor
 from lockgate.sim.orders import Orders
 from lockgate.sim.violation import Law, LawBroken
 from tests.sim.place import FEED, A, Place, token

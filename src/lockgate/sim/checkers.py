@@ -14,8 +14,8 @@ from lockgate.core.maintainer.maintainer import Maintainer
 from lockgate.model.batch import Batch, Leader
 from lockgate.model.ids import Epoch, FeedId, NodeId, NodeRef, OperatorId, SpanId
 from lockgate.model.records import OperatorRecord
+from lockgate.sim.dispatcher import Dispatcher
 from lockgate.sim.durable import Durable
-from lockgate.sim.executor import Dispatcher
 from lockgate.sim.ledger import Ledger
 from lockgate.sim.loop import Loop
 from lockgate.sim.observer import Observer

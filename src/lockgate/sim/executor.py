@@ -11,7 +11,6 @@ nobody waits for it and it reaches the sink on its own.
 
 from collections.abc import Callable
 
-from lockgate.model.ddl import Ddl
 from lockgate.model.events import (
     DispatcherAdvanced,
     DispatcherBlocked,
@@ -24,7 +23,7 @@ from lockgate.model.events import (
     DispatcherStopped,
 )
 from lockgate.model.feeds import Trouble
-from lockgate.model.ids import FeedId, SpanId, Token
+from lockgate.model.ids import FeedId, SpanId
 from lockgate.model.instructions import (
     HoldDispatcher,
     PassBarrier,
@@ -34,14 +33,15 @@ from lockgate.model.instructions import (
     WriteBarrier,
 )
 from lockgate.model.positions import Position
-from lockgate.model.spans import TRIGGER, WHOLE, SpanSpec
+from lockgate.model.spans import TRIGGER, WHOLE
 from lockgate.model.statuses import Heat
+from lockgate.sim.dispatcher import Dispatcher, Outcome, Transaction, is_new, split_points
 from lockgate.sim.faults import Faults
 from lockgate.sim.loop import Action, Loop
 from lockgate.sim.probes import Probe, Probes
 from lockgate.sim.rows import Floors, least, raised
 from lockgate.sim.sink import Refusal, Sink
-from lockgate.sim.source import KEYS, Change, Source
+from lockgate.sim.source import Change, Source
 
 POSITIONS_PER_BATCH = 30
 READ_MS = (10, 90)
@@ -53,63 +53,7 @@ SLOW_MS = (300, 5_000)
 LATER_MS = ((30, 600), (100, 6_000))
 STOP_MS = (1, 150)
 
-Outcome = Floors | Position | Refusal
 ToDispatcher = StopDispatcher | HoldDispatcher | ReleaseDispatcher | PassBarrier | WriteBarrier
-
-
-class Dispatcher:
-    """One span's pipeline. It has ended when nothing of it will be heard any more."""
-
-    __slots__ = (
-        "blocked",
-        "ended",
-        "feed",
-        "floors",
-        "held",
-        "reading",
-        "silenced",
-        "source",
-        "start",
-        "stopping",
-        "token",
-        "tx",
-    )
-
-    def __init__(self, start: StartDispatcher, source: Source) -> None:
-        self.start = start
-        self.feed: FeedId = start.feed
-        self.token: Token = start.token
-        self.source = source
-        self.floors: Floors | None = None
-        """None until the row is claimed."""
-        self.tx: Transaction | None = None
-        self.blocked: Ddl | None = None
-        self.held = False
-        self.stopping = False
-        self.ended = False
-        self.silenced = False
-        """Everything was stopped at once: no event follows."""
-        self.reading = False
-        """The next read is scheduled."""
-
-    @property
-    def spec(self) -> SpanSpec:
-        return self.start.spec
-
-
-class Transaction:
-    """Something on its way to the sink."""
-
-    __slots__ = ("cancelled", "dispatcher", "late", "orphan", "run")
-
-    def __init__(self, dispatcher: Dispatcher, run: Callable[[], Outcome]) -> None:
-        self.dispatcher = dispatcher
-        self.run = run
-        self.cancelled = False
-        self.orphan = False
-        """Nobody waits for it any more, and nobody can stop it."""
-        self.late = False
-        """An orphan that took its time."""
 
 
 class Executor:
@@ -369,7 +313,7 @@ class Executor:
         if span != TRIGGER:
             changes = dispatcher.source.changes(spec.table, spec.range, low, to)
             if len(floors) > 1:
-                changes = [change for change in changes if _is_new(change, floors)]
+                changes = [change for change in changes if is_new(change, floors)]
         self._begin(
             dispatcher, lambda: sink.apply(feed, span, token, floors, to, changes), COMMIT_MS
         )
@@ -413,18 +357,3 @@ class Executor:
     def _post(self, event: DispatcherEvent) -> None:
         if not self._dead:
             self._post_event(event)
-
-
-def _is_new(change: Change, floors: Floors) -> bool:
-    key = KEYS[change.key]
-    return any(key in keys and change.position > position for keys, position in floors)
-
-
-def split_points(loop: Loop, spec: SpanSpec) -> tuple[bytes, ...]:
-    """One or two places inside the span's range where it could be cut."""
-    low = spec.range.low[0] if spec.range.low else 0
-    high = spec.range.high[0] if spec.range.high else 256
-    if high - low < 2:
-        return ()
-    count = 1 if high - low < 4 else loop.between(1, 2)
-    return tuple(bytes([point]) for point in sorted(loop.rng.sample(range(low + 1, high), count)))

@@ -32,7 +32,7 @@ from lockgate.model.records import (
     feed_scope,
 )
 from lockgate.model.spans import SpanSpec
-from lockgate.sim.executor import split_points
+from lockgate.sim.dispatcher import split_points
 from lockgate.sim.violation import Law, LawBroken, about_feed, about_node
 
 if TYPE_CHECKING:
@@ -153,9 +153,12 @@ class People:
             return  # Two wishes may become durable as one batch, which has only the later.
         record = self._world.feed_record(verb.feed)
         written = durable.feed(verb.feed).goals.get(goal, -1)
-        # A feed in trouble rests between its tries; that is still what was asked for.
-        resting = record is not None and record.state is FeedState.WARNING and goal is Goal.RUN
-        if written < since and not resting and (record is None or record.goal is not goal):
+        if record is not None and (
+            record.state is FeedState.WARNING
+            or (isinstance(verb, CreateFeed) and record.state is not FeedState.REMOVED)
+        ):
+            return  # To create what exists changes nothing; in trouble, a feed rests now and then.
+        if written < since and (record is None or record.goal is not goal):
             what = f"{verb} was confirmed and is not recorded: {record}"
             raise LawBroken(Law.RECORD, what, (about_feed(verb.feed),))
 

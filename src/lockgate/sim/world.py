@@ -57,8 +57,8 @@ FAULTS_MS = 40_000
 HEAL_MS_MAX = 60_000
 HEAL_STEP_MS = 500
 QUIET_MS = 2_000
-MESSAGES_PER_S_MAX = 15
-"""Of each node, in a world where nothing happens."""
+MESSAGES_PER_S_MAX = 40
+"""Of each node, in a world where nothing happens but some last balancing."""
 GROW_MS = (100, 500)
 
 _encode = msgspec.msgpack.Encoder().encode
