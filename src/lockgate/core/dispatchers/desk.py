@@ -46,6 +46,9 @@ from lockgate.model.requests import (
 )
 from lockgate.model.statuses import DispatcherStatus, Stage
 
+ENDING = (EntryState.STOPPING, EntryState.ERASING)
+"""Nothing new can be told of these until they are gone; to answer each repeat would be a storm."""
+
 LAST_SEQ: Seq = 2**62
 """Above every sequence a maintainer gives out: the remove that a close stands for."""
 
@@ -119,7 +122,8 @@ class Desk:
             return
         entry = self.entries.get(request.span)
         if isinstance(request, Create | Prepare | Remove):
-            self.news[request.span] = None
+            if entry is None or entry.state not in ENDING:
+                self.news[request.span] = None
             if self.is_outdated(request):
                 return
             if entry is None:

@@ -49,10 +49,10 @@ class Intake:
         if intended:
             assert span is not None
             self._follow(now, node, span, status)
-        elif holder is None and status.stage is not Stage.GONE:
-            self._heal_orphan(node, span, status)
-        elif holder is None and span is not None:
+        elif holder is None and status.stage is Stage.GONE:
             self._heal_loss(node, span, status)
+        elif holder is None and status.stage is not Stage.STOPPING:
+            self._heal_orphan(node, span, status)
 
     def miss(self, beat: Heartbeat) -> None:
         """A dispatcher that was seen and is not in a later full heartbeat is gone.
@@ -88,7 +88,7 @@ class Intake:
         if span is None or span.node != node:
             self.hands.ask(node, Remove(status.span, self.hands.next_token(node)))
 
-    def _heal_loss(self, node: NodeRef, span: Span, status: DispatcherStatus) -> None:
+    def _heal_loss(self, node: NodeRef, span: Span | None, status: DispatcherStatus) -> None:
         """The node does not have what it should have."""
-        if span.node == node and status.token >= span.token:
+        if span is not None and span.node == node and status.token >= span.token:
             self.spans.lose(span.id)
