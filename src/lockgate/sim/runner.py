@@ -5,8 +5,9 @@ same for any `jobs`.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
 from multiprocessing import get_context
@@ -20,6 +21,8 @@ from lockgate.sim.world import World
 
 CHUNK = 8
 """Seeds handed to a process at a time."""
+CHUNKS_AHEAD = 4
+"""Chunks that wait for each process, so that none is idle while an earlier one takes long."""
 
 Progress = Callable[[int, int], None]
 
@@ -113,22 +116,20 @@ def run(
 def _in_processes(
     first_seed: int, seeds: int, jobs: int, plant: str | None
 ) -> Iterator[SeedResult]:
-    """Chunks of seeds, handed out as processes become free."""
-    chunks = iter(range(first_seed, first_seed + seeds, CHUNK))
+    """Chunks of seeds, handed out as processes become free; the results in the order of seeds.
+
+    In order, so that the first seed to find a planted bug is the same one each time.
+    """
     end = first_seed + seeds
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        running: set[Future[bytes]] = set()
+        running: deque[Future[bytes]] = deque()
         try:
-            for start in chunks:
-                running.add(pool.submit(_run_chunk, start, min(start + CHUNK, end), plant))
-                if len(running) >= jobs * 2:
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        yield from _decode(future.result())
+            for start in range(first_seed, end, CHUNK):
+                running.append(pool.submit(_run_chunk, start, min(start + CHUNK, end), plant))
+                if len(running) >= jobs * CHUNKS_AHEAD:
+                    yield from _decode(running.popleft().result())
             while running:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield from _decode(future.result())
+                yield from _decode(running.popleft().result())
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
