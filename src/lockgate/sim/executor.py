@@ -323,7 +323,9 @@ class Executor:
             return False
         self._faults.count += 1
         self._end(dispatcher)
-        trouble = Trouble("the pipeline broke", retryable=True, span=dispatcher.spec.id)
+        trouble = Trouble(
+            "the pipeline broke", retryable=self._loop.chance(0.8), span=dispatcher.spec.id
+        )
         feed, span, token = dispatcher.feed, dispatcher.spec.id, dispatcher.token
         self._post(DispatcherFailed(feed, span, token, trouble))
         return True

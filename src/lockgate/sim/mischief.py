@@ -20,6 +20,7 @@ LEGACY = NodeRef("legacy", 1)
 """An owner from before there were epochs."""
 
 DOWN_MS = (100, 8_000)
+GONE_MS = (20_000, 60_000)
 PAUSE_MS = (300, 9_000)
 HANG_MS = (1_000, 12_000)
 PARTITION_MS = (500, 9_000)
@@ -100,7 +101,8 @@ class Mischief:
         """It is down by now, at the latest; up again after a while."""
         if node.life == life:
             node.crash()
-            self._loop.after(self._loop.between(*DOWN_MS), node.boot)
+            gone = self._loop.chance(0.1)
+            self._loop.after(self._loop.between(*(GONE_MS if gone else DOWN_MS)), node.boot)
 
     def _twin(self) -> None:
         """Somebody starts a node anew elsewhere, although its old process still lives."""

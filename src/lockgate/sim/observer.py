@@ -111,6 +111,8 @@ class Observer:
                 hit(Probe.FEED_REMOVED)
             elif record.state is FeedState.FINISHED:
                 hit(Probe.FEED_FINISHED)
+            elif record.state is FeedState.FAILED:
+                hit(Probe.FEED_FAILED)
             elif record.state is FeedState.WARNING:
                 hit(Probe.FEED_RETRIED)
         if record.owner is not None:

@@ -92,6 +92,7 @@ class Probe(Enum):
     FEED_RESUMED = "a stopped feed ran again"
     FEED_REMOVED = "a feed was removed"
     FEED_RETRIED = "a feed in trouble was tried again"
+    FEED_FAILED = "a feed was in trouble that no further try would cure"
     FEED_FINISHED = "a feed reached its end"
 
 

@@ -94,7 +94,7 @@ class World:
         self.closer = Closer(self.loop, self.faults, self.probes, self.sink)
         self.people = People(self)
         self.nodes: dict[NodeId, SimNode] = {}
-        for index in range(self.loop.between(4, 5)):
+        for index in range(rng.choice((4, 4, 5, 5, 6))):
             self.nodes[f"n{index}"] = SimNode(self, f"n{index}")
         self.twins: list[SimNode] = []
         """Processes whose node was started anew elsewhere."""
