@@ -10,7 +10,7 @@ had under way at the metastore and at the sink still arrives there.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from lockgate.core.maintainer.maintainer import Maintainer
 from lockgate.core.node import NodeCore
@@ -46,6 +46,11 @@ if TYPE_CHECKING:
     from lockgate.sim.world import World
 
 POST_MS = 1
+
+# Looked up for every event, where a set of types is several times faster than a union.
+MESSAGES = frozenset(get_args(Message))
+ORDERS = frozenset(get_args(Order))
+LOOKED_AT = frozenset({Joined, Renewed, Loaded})
 
 
 class SimNode:
@@ -220,18 +225,24 @@ class SimNode:
         if self.paused:
             self._waiting.append((life, event))
             return
-        if isinstance(event, Message):
+        kind = type(event)
+        if kind in MESSAGES:
+            message = cast("Message", event)
             if self.hung:
-                self._deaf.append(event)
+                self._deaf.append(message)
                 return
-            self._observe(event)
-        elif isinstance(event, Joined):
+            self._observe(message)
+        elif kind in LOOKED_AT:
+            self._look_at(event)
+        self._handle(event)
+
+    def _look_at(self, event: Event) -> None:
+        if isinstance(event, Joined):
             self.deadlines[event.ref.incarnation] = event.asked_at + self._world.lease_ms
         elif isinstance(event, Renewed):
             self._renewed(event)
         elif isinstance(event, Loaded):
             self._world.observer.loaded(event)
-        self._handle(event)
 
     def _observe(self, message: Message) -> None:
         world = self._world
@@ -257,8 +268,8 @@ class SimNode:
             story = tuple(getattr(error, "story", ()))
             about = (about_node(self.id),)
             raise LawBroken(Law.CONTRACT, f"{self.id}: {error!r}", about, story) from error
-        if isinstance(event, Order):
-            world.checkers.orders.obeyed(self, event, out)
+        if type(event) in ORDERS:
+            world.checkers.orders.obeyed(self, cast("Order", event), out)
         if not self._carry_out_all(out):
             return
         if self.executor.running and now >= self.deadlines.get(self.acting, 0):
@@ -267,8 +278,10 @@ class SimNode:
 
     def _carry_out_all(self, out: list[Instruction]) -> bool:
         """One instruction after the other; False when the process did not get to the end."""
+        told = self._world.story is not None
         for index, instruction in enumerate(out):
-            self._world.note(self.id, "does", instruction)
+            if told:
+                self._world.note(self.id, "does", instruction)
             self._do[type(instruction)](instruction)
             if self.fuse:
                 self.fuse -= 1

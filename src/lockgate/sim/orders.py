@@ -24,6 +24,7 @@ from lockgate.model.messages import (
     Heartbeat,
     HeartbeatReply,
     Message,
+    NodeReport,
     Requests,
     StartMaintainer,
 )
@@ -84,8 +85,9 @@ class Orders:
         kind = type(message)
         if kind is Heartbeat:
             self._statuses(node, message.feed, message.node, message.statuses)  # type: ignore[union-attr]
-        elif kind in (Requests, Bootstrap, Close, HeartbeatReply):
-            assert isinstance(message, Requests | Bootstrap | Close | HeartbeatReply)
+        elif kind is NodeReport:
+            return
+        elif isinstance(message, Requests | Bootstrap | Close | HeartbeatReply):
             self._as_owner(node, message.feed, message.epoch, message.owner)
             if isinstance(message, Requests):
                 self._requests(node, message)
