@@ -16,8 +16,9 @@ def test_other_seeds_are_other_worlds() -> None:
     assert run_seed(3).trace_hash != run_seed(4).trace_hash
 
 
+@pytest.mark.slow
 def test_the_laws_hold() -> None:
-    report = run(1, 20)
+    report = run(1, 300, jobs=2)
     assert report.ok, report.violations[0]
     assert report.messages > 1_000
     assert report.faults > 100

@@ -3,6 +3,9 @@
 The core calls none of these. It returns instructions, and whoever drives it (the node, or
 the simulator) carries them out through implementations of these protocols and hands the
 answers back as events. They are written down here because they are the core's contract.
+
+There is no port for identities: the core makes them from an epoch, which the metastore never
+gives out twice, and a count.
 """
 
 from typing import Protocol

@@ -36,7 +36,6 @@ class Policy(Value, frozen=True):
     merge_sources_max: int = 4
     attempts_max: int = 8
     """Tries in a row before a feed that cannot go on is failed."""
-    story_entries_max: int = 40
 
 
 class CoreConfig(Value, frozen=True):

@@ -74,10 +74,6 @@ class Reach:
         """Gathered until the event is handled."""
         self._asks.setdefault(node, []).append(request)
 
-    def is_ready(self, node: NodeRef | None) -> bool:
-        """True when the node answered the bootstrap and is heard of."""
-        return self.nodes.ready(node)
-
     def regrip(self, operator: Operator) -> None:
         """See `Operating.regrip`."""
         self.operating.regrip(operator)

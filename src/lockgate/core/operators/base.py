@@ -75,10 +75,6 @@ class Hands(Protocol):
         """Send a request; it may be lost."""
         ...
 
-    def is_ready(self, node: NodeRef | None) -> bool:
-        """True when the node can be asked."""
-        ...
-
     def regrip(self, operator: "Operator") -> None:
         """The operator holds other spans from now on."""
         ...
