@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from lockgate.model.config import CoreConfig, Policy, Timing
 from lockgate.model.events import Event
 from lockgate.model.ids import FeedId, NodeId
 from lockgate.model.messages import Message
 from lockgate.model.records import FeedRecord
+from lockgate.sim import settings
 from lockgate.sim.checkers import Checkers, Running
 from lockgate.sim.closer import Closer
 from lockgate.sim.faults import Faults
@@ -38,20 +38,6 @@ from lockgate.sim.source import Source
 from lockgate.sim.story import Story
 from lockgate.sim.violation import Law, LawBroken, about_feed, about_node
 from lockgate.store.memory import MemoryMetastore
-
-TIMING = Timing(
-    lease_ms=3_000,
-    renew_ms=700,
-    tick_ms=400,
-    resend_ms=700,
-    bootstrap_wait_ms=1_500,
-    silence_ms=3_600,
-    merge_wait_ms=4_000,
-    balance_ms=2_000,
-    backoff_ms_min=500,
-    backoff_ms_max=2_000,
-)
-POLICY = Policy(batch_records_max=12, requests_max=8, attempts_max=4, balance_slack=3)
 
 FAULTS_MS = 40_000
 HEAL_MS_MAX = 60_000
@@ -72,9 +58,9 @@ class World:
         self.story = story
         self.loop = Loop(seed)
         rng = self.loop.rng
-        self.config = CoreConfig(TIMING, POLICY)
-        self.tick_ms = TIMING.tick_ms
-        self.lease_ms = TIMING.lease_ms
+        self.config = settings.draw(rng)
+        self.tick_ms = self.config.timing.tick_ms
+        self.lease_ms = self.config.timing.lease_ms
         self.faults = Faults(rng)
         self.probes = Probes()
         self.ledger = Ledger()
