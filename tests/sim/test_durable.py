@@ -110,11 +110,6 @@ def _merge(*spans: str, result: KeyRange) -> OperatorRecord:
     return OperatorRecord("o", OperatorKind.MERGE, spans, token(), results=(target,))
 
 
-def test_an_operator_on_spans_that_are_no_more(books: Books) -> None:
-    with broken(Law.COVER, "no more"):
-        books.write(_merge("gone", result=KeyRange()))
-
-
 def test_an_operator_that_does_not_cover_what_it_replaces(books: Books) -> None:
     with broken(Law.COVER, "does not cover"):
         books.write(_merge("a", result=KeyRange(b"", b"5")))

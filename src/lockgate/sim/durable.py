@@ -198,14 +198,16 @@ class Durable:
             self._operator(feed, facts, operator)
 
     def _operator(self, feed: FeedId, facts: FeedFacts, record: OperatorRecord) -> None:
-        """A merge joins neighbours; a split's children cover the parent."""
+        """A merge joins neighbours; a split's children cover the parent.
+
+        A span that is dropped in the same batch leaves its operator behind until the next one.
+        """
         if not record.results:
             return
         table = record.results[0].table
         live = facts.tables.get(table, {})
-        ranges = [live[span] for span in record.spans if span in live]
-        if len(ranges) != len(record.spans):
-            _broken(Law.COVER, f"{record} is about spans that are no more", feed)
+        if any(span not in live for span in record.spans):
+            return
         rest = [keys for span, keys in live.items() if span not in record.spans]
         if not covers_once(rest + [spec.range for spec in record.results]):
             _broken(Law.COVER, f"{record} does not cover what it replaces", feed)
