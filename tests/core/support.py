@@ -1,6 +1,7 @@
 """Small things that the tests of the core share: names to use, and ways to look into machines."""
 
 import enum
+from collections import deque
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -68,7 +69,7 @@ def missing_methods(table: Table, owner: type, prefix: str = "") -> list[str]:
 
 # --- looking into machines --------------------------------------------------------------------
 
-LOOKED_PAST = frozenset({"_story", "now", "out"})
+LOOKED_PAST = frozenset({"_story", "now", "out", "stale_orders"})
 """What every event changes, and what is empty between events."""
 
 
@@ -85,8 +86,10 @@ def _plain(thing: Any, met: dict[int, int]) -> Any:
         return thing
     if isinstance(thing, dict):
         return [(_plain(key, met), _plain(value, met)) for key, value in thing.items()]
-    if isinstance(thing, tuple | list):
+    if isinstance(thing, tuple | list | deque):
         return [_plain(item, met) for item in thing]
+    if isinstance(thing, set | frozenset):
+        return sorted((_plain(item, met) for item in thing), key=repr)
     if hasattr(thing, "__struct_fields__"):
         return repr(thing)
     if callable(thing):
