@@ -323,12 +323,15 @@ class World:
             assert one.stage not in (Stage.STARTING, Stage.WORKING), f"{span} runs at {former.node}"
 
     def _note_who_is_well(self) -> None:
-        """Nodes that this maintainer has heard of without a break since it was told of them."""
+        """Nodes that answered in time, or ran nothing when they did, and were never lost since."""
         ready = {view.ref for view in self.owner.nodes.all() if self.owner.nodes.ready(view.ref)}
         self.seen.well &= ready
-        fresh = ready - self.seen.met
-        self.seen.well |= fresh
-        self.seen.met |= fresh
+        in_time = self.owner.status().phase is Phase.BOOTSTRAPPING
+        for ref in ready - self.seen.met:
+            self.seen.met.add(ref)
+            node = self.nodes.get(ref.node)
+            if in_time or (node is not None and node.ref == ref and not node.here):
+                self.seen.well.add(ref)
 
     def note_pass(self, request: Pass) -> None:
         """Nobody goes past a DDL that is not written."""
