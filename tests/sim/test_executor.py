@@ -141,7 +141,7 @@ def test_stopping_what_is_not_there_is_answered(process: Process) -> None:
 def test_held_it_applies_nothing_until_released(process: Process) -> None:
     process.start()
     process.run()
-    process.executor.carry_out(HoldDispatcher(FEED, "a", token(1, 2)))
+    process.executor.carry_out(HoldDispatcher(FEED, "a", token(1, 2), "m"))
     process.run()
     assert process.last(DispatcherHeld).span == "a"
     to = process.place.write("t00", 1)

@@ -19,12 +19,11 @@ from lockgate.core.slot import (
     Slot,
     SlotState,
 )
-from lockgate.model.batch import Member
 from lockgate.model.config import CoreConfig
 from lockgate.model.events import MembersSeen, Tick
 from lockgate.model.ids import Epoch, FeedId, Millis, NodeRef, Term
-from lockgate.model.instructions import Instruction
-from lockgate.model.messages import StartMaintainer, StopMaintainer
+from lockgate.model.instructions import Answer, Instruction
+from lockgate.model.messages import Stale, StartMaintainer, StopMaintainer
 from lockgate.model.statuses import MaintainerStatus
 
 
@@ -41,7 +40,7 @@ class MaintainerHost:
         self._config = config
         self._factory = factory
         self._awaits = awaits
-        self._members: tuple[Member, ...] = ()
+        self._seen = MembersSeen(())
 
     @property
     def maintainers(self) -> dict[FeedId, HostedMaintainer]:
@@ -88,16 +87,25 @@ class MaintainerHost:
     def broadcast(self, now: Millis, event: Tick | MembersSeen) -> list[Instruction]:
         """Hand an event to everybody here."""
         if isinstance(event, MembersSeen):
-            self._see(event.members)
+            self._see(event)
         out: list[Instruction] = []
         for slot in list(self.slots.values()):
             out += slot.handle(now, ForMaintainer(event))
         return out
 
-    def _see(self, members: tuple[Member, ...]) -> None:
-        self._members = members
+    def end(self, now: Millis) -> list[Instruction]:
+        """This life is over: nothing more is done; people who wait for an answer get one."""
+        out: list[Instruction] = []
         for slot in self.slots.values():
-            slot.members = members
+            if slot.maintainer is not None:
+                stale = Stale(slot.feed, slot.last_epoch, self.me, slot.last_epoch + 1)
+                out += slot.maintainer.handle(now, stale)
+        return [said for said in out if isinstance(said, Answer)]
+
+    def _see(self, seen: MembersSeen) -> None:
+        self._seen = seen
+        for slot in self.slots.values():
+            slot.seen = seen
 
     def _is_current(self, term: Term) -> bool:
         if term < self.term:
@@ -109,5 +117,5 @@ class MaintainerHost:
         slot = self.slots.get(feed)
         if slot is None:
             slot = self.slots[feed] = Slot(self._config, self.me, feed, self._factory, self._awaits)
-            slot.members = self._members
+            slot.seen = self._seen
         return slot

@@ -78,6 +78,14 @@ def table(
     return full
 
 
+def brief(event: Any, bulky: Mapping[type, str]) -> object:
+    """An event for a story: one with 100,000 spans in it is told by their number, not kept."""
+    field = bulky.get(type(event))
+    if field is None or len(items := getattr(event, field)) <= STORY_ITEMS_MAX:
+        return event
+    return f"{type(event).__name__} with {len(items)} {field}"
+
+
 class Machine:
     """A state machine with a story: the last events it took, for the day it raises."""
 
@@ -107,11 +115,8 @@ class Machine:
         return out
 
     def _brief(self, event: Any) -> object:
-        """What the story keeps of an event: a heartbeat of 100,000 spans would keep them alive."""
-        field = self.BULKY.get(type(event))
-        if field is None or len(items := getattr(event, field)) <= STORY_ITEMS_MAX:
-            return event
-        return f"{type(event).__name__} with {len(items)} {field}"
+        """What the story keeps of an event."""
+        return brief(event, self.BULKY)
 
     def settle(self) -> None:
         """After every event: turn what was gathered during it into instructions."""

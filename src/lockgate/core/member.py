@@ -60,6 +60,7 @@ class View:
 
     members: tuple[Member, ...] = ()
     leader: Leader | None = None
+    asked_at: Millis = 0
 
 
 class MemberMachine(Machine):
@@ -174,7 +175,7 @@ class MemberMachine(Machine):
         if renewed.ref != self.ref or renewed.asked_at < self._confirmed_at:
             return
         self._confirm(renewed.asked_at)
-        self.view = View(renewed.members, renewed.leader)
+        self.view = View(renewed.members, renewed.leader, renewed.asked_at)
 
     def _confirm(self, asked_at: Millis) -> None:
         self._confirmed_at = asked_at

@@ -113,6 +113,8 @@ class NodeCore:
         """The newest term that this process coordinated; a term is used once."""
         self._beat = 0
         self._now: Millis = 0
+        self._put_back: Millis = 0
+        """By how much the node's clock was ever put back."""
         self._out: list[Instruction] = []
 
     # --- looking in -------------------------------------------------------------------------
@@ -123,6 +125,11 @@ class NodeCore:
         return self.member.ref
 
     @property
+    def now(self) -> Millis:
+        """The time by which everything here goes: the node's clock, but never back."""
+        return self._now
+
+    @property
     def maintainers(self) -> dict[FeedId, HostedMaintainer]:
         """The maintainers here, the ended ones too, by feed."""
         return {} if self.host is None else self.host.maintainers
@@ -130,8 +137,14 @@ class NodeCore:
     # --- events in, instructions out --------------------------------------------------------
 
     def handle(self, now: Millis, event: Event) -> list[Instruction]:
-        """Take one event; give back what is to be done about it, in this order."""
-        self._now = now
+        """Take one event; give back what is to be done about it, in this order.
+
+        A clock that is put back would freeze everything that waits for a time: for the core,
+        time only goes on.
+        """
+        if now + self._put_back < self._now:
+            self._put_back = self._now - now
+        self._now = now + self._put_back
         self._fence_if_expired()
         method: Callable[[Any], None] = getattr(self, ROUTES[type(event)])
         method(event)
@@ -194,6 +207,8 @@ class NodeCore:
 
     def _drop_life(self) -> None:
         self._dismiss_coordinator()
+        if self.host is not None:
+            self._out += self.host.end(self._now)
         self.host = None
         self.manager = None
 
@@ -211,7 +226,7 @@ class NodeCore:
 
     def _on_view(self, view: View) -> None:
         self._follow_leader()
-        seen = MembersSeen(view.members)
+        seen = MembersSeen(view.members, view.asked_at)
         if self.host is not None:
             self._out += self.host.broadcast(self._now, seen)
         if self.coordinator is not None:

@@ -29,8 +29,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lockgate.core.machine import Machine, do, ignore, table
-from lockgate.model.batch import Landed, Member, NotLanded, Refused, Unknown
+from lockgate.core.machine import Machine, brief, do, ignore, table
+from lockgate.core.maintainer import phases
+from lockgate.model.batch import Landed, NotLanded, Refused, Unknown
 from lockgate.model.config import CoreConfig
 from lockgate.model.events import MembersSeen, SetGoal, Tick
 from lockgate.model.feeds import FeedSpec, Goal
@@ -116,11 +117,18 @@ class Slot(Machine):
         self.last_epoch: Epoch = 0
         """The newest epoch ever started here; the epoch of `maintainer`, when there is one."""
         self.goal = Goal.RUN
-        self.members: tuple[Member, ...] = ()
+        self.seen = MembersSeen(())
+        """The newest view of the cluster."""
         self._config = config
         self._me = me
         self._factory = factory
         self._awaits = awaits
+
+    def _brief(self, event: Any) -> object:
+        """What is forwarded is briefed as whoever takes it would."""
+        if isinstance(event, ForMaintainer):
+            return brief(event.event, phases.BULKY)
+        return event
 
     # --- coming -----------------------------------------------------------------------------
 
@@ -144,7 +152,7 @@ class Slot(Machine):
         self.maintainer = self._factory(
             self._config, start.feed, start.epoch, self._me, start.goal, start.spec
         )
-        self._tell(MembersSeen(self.members))
+        self._tell(self.seen)
         self._tell(Tick())
 
     def _on_start_beside(self, start: StartMaintainer) -> None:

@@ -17,6 +17,8 @@ class Timing(Value, frozen=True):
     """A node whose lease runs but that was not heard of for this long is treated as lost."""
     merge_wait_ms: int = 20_000
     """A merge whose sources are not all held by then is given up."""
+    wish_wait_ms: int = 60_000
+    """An operator that could not begin for this long is not wished for any more."""
     balance_ms: int = 5_000
     backoff_ms_min: int = 1_000
     backoff_ms_max: int = 60_000
@@ -34,6 +36,8 @@ class Policy(Value, frozen=True):
     """Spans (or feeds) a node may have above the least loaded one before balance moves some."""
     balance_moves_max: int = 4
     merge_sources_max: int = 4
+    refusals_max: int = 6
+    """Times in a row that the sink may refuse a span before the feed is in trouble."""
     attempts_max: int = 8
     """Tries in a row before a feed that cannot go on is failed."""
 

@@ -20,7 +20,7 @@ from lockgate.model.batch import (
 )
 from lockgate.model.ddl import Ddl
 from lockgate.model.feeds import FeedSpec, Goal, Trouble
-from lockgate.model.ids import FeedId, NodeId, SpanId, Token
+from lockgate.model.ids import FeedId, Millis, NodeId, OperatorId, SpanId, Token
 from lockgate.model.messages import Message
 from lockgate.model.positions import Position
 from lockgate.model.statuses import Heat
@@ -38,6 +38,8 @@ class MembersSeen(Value, frozen=True):
     """Who is there, by the metastore's word; told to machines that place things on nodes."""
 
     members: tuple[Member, ...]
+    asked_at: Millis | None = None
+    """When the metastore was asked; None: just now."""
 
 
 class SetGoal(Value, frozen=True):
@@ -76,11 +78,12 @@ class DispatcherStopped(Value, frozen=True):
 
 
 class DispatcherHeld(Value, frozen=True):
-    """It applies nothing until it is released."""
+    """It applies nothing until it is released, as this merge asked."""
 
     feed: FeedId
     span: SpanId
     token: Token
+    operator: OperatorId
 
 
 class DispatcherAdvanced(Value, frozen=True):

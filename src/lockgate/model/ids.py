@@ -1,8 +1,8 @@
 """Names and fences: who somebody is, and which of several owners is the newer one.
 
-Every counter here comes from the metastore, never from a clock: a `Term` numbers
-coordinators, an `Epoch` numbers the maintainers of one feed, an `Incarnation` numbers the
-lives of one node, a `Seq` numbers the operations of one maintainer.
+No counter here comes from a clock. The metastore gives out a `Term` per coordinator, an
+`Epoch` per maintainer of a feed, an `Incarnation` per life of a node, and none of them twice;
+a `Seq` numbers the operations of one maintainer, which has its epoch to itself.
 """
 
 from lockgate.model.value import Value
@@ -50,3 +50,6 @@ class Token(Value, frozen=True, order=True, array_like=True):
 
 
 NO_TOKEN = Token(0, 0, 0)
+
+SEQ_MAX: Seq = 2**62
+"""Above every sequence a maintainer gives out: what a close stands for."""

@@ -2,7 +2,7 @@
 
 from lockgate.model.batch import Batch
 from lockgate.model.ddl import Ddl
-from lockgate.model.ids import FeedId, Millis, NodeId, NodeRef, SpanId, Token
+from lockgate.model.ids import FeedId, Millis, NodeId, NodeRef, OperatorId, SpanId, Token
 from lockgate.model.messages import Message
 from lockgate.model.positions import Position
 from lockgate.model.records import Scope
@@ -62,11 +62,13 @@ class StopDispatcher(Value, frozen=True):
 
 
 class HoldDispatcher(Value, frozen=True):
-    """Executor: finish the transaction in flight, start no other. Answered by `DispatcherHeld`."""
+    """Executor: finish the transaction in flight, start no other. Answered by `DispatcherHeld`
+    with the same operator, so that a late answer to an earlier hold is known as such."""
 
     feed: FeedId
     span: SpanId
     token: Token
+    operator: OperatorId
 
 
 class ReleaseDispatcher(Value, frozen=True):

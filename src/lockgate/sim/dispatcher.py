@@ -42,7 +42,8 @@ class Dispatcher:
         """None until the row is claimed."""
         self.tx: Transaction | None = None
         self.blocked: Ddl | None = None
-        self.held = False
+        self.held = ""
+        """The merge that holds it, if one does."""
         self.stopping = False
         self.ended = False
         self.silenced = False

@@ -121,15 +121,15 @@ class Executor:
         """Start no further transaction."""
         dispatcher = self._find(hold)
         if dispatcher is not None:
-            dispatcher.held = True
+            dispatcher.held = hold.operator
             if dispatcher.tx is None and dispatcher.floors is not None:
-                self._post(DispatcherHeld(hold.feed, hold.span, hold.token))
+                self._post(DispatcherHeld(hold.feed, hold.span, hold.token, hold.operator))
 
     def release(self, release: ReleaseDispatcher) -> None:
         """Go on after a hold."""
         dispatcher = self._find(release)
         if dispatcher is not None and dispatcher.held:
-            dispatcher.held = False
+            dispatcher.held = ""
             self._read_later(dispatcher, READ_MS)
 
     def go_past(self, passed: PassBarrier) -> None:
@@ -212,7 +212,11 @@ class Executor:
         if dispatcher.stopping:
             self._loop.after(self._loop.between(*STOP_MS), self._stopped, dispatcher)
         elif dispatcher.held and not dispatcher.ended and dispatcher.floors is not None:
-            self._post(DispatcherHeld(dispatcher.feed, dispatcher.spec.id, dispatcher.token))
+            self._post(
+                DispatcherHeld(
+                    dispatcher.feed, dispatcher.spec.id, dispatcher.token, dispatcher.held
+                )
+            )
 
     def _commit_orphan(self, tx: Transaction) -> None:
         if not tx.late and self._loop.chance(0.5):

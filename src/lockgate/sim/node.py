@@ -261,13 +261,13 @@ class SimNode:
         world, core = self._world, self.core
         assert core is not None
         world.trace(self.id, event)
-        now = self._said_at = self._loop.now + self.offset
         try:
-            out = core.handle(now, event)
+            out = core.handle(self._loop.now + self.offset, event)
         except (IllegalTransition, AssertionError) as error:
             story = tuple(getattr(error, "story", ()))
             about = (about_node(self.id),)
             raise LawBroken(Law.CONTRACT, f"{self.id}: {error!r}", about, story) from error
+        now = self._said_at = core.now
         if type(event) in ORDERS:
             world.checkers.orders.obeyed(self, cast("Order", event), out)
         if not self._carry_out_all(out):

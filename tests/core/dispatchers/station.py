@@ -161,7 +161,7 @@ def at(state: EntryState, seq: Seq = 10) -> Station:
     if state in (EntryState.HOLDING, EntryState.HELD):
         station.ask(Hold("s", asked.token, "merge-1"))
     if state is EntryState.HELD:
-        station.take(DispatcherHeld(FEED, "s", asked.token))
+        station.take(DispatcherHeld(FEED, "s", asked.token, "merge-1"))
     if state in (EntryState.STOPPING, EntryState.ERASING):
         station.ask(Remove("s", Token(EPOCH, seq + 1, 1)))
     if state is EntryState.ERASING:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from lockgate.core.dispatchers.desk import LAST_SEQ
 from lockgate.core.dispatchers.entry import EntryState
 from lockgate.core.dispatchers.manager import DispatcherManager, ManagerState
 from lockgate.model.batch import Loaded, LoadFailed, Refused
@@ -17,6 +16,7 @@ from lockgate.model.events import (
     DispatcherStarted,
     Tick,
 )
+from lockgate.model.ids import SEQ_MAX
 from lockgate.model.instructions import (
     Commit,
     HoldDispatcher,
@@ -315,14 +315,14 @@ def test_a_hold_takes_effect_only_when_it_is_durable() -> None:
     station = at(EntryState.WORKING)
     station.hold = True
     assert of(HoldDispatcher, station.ask(Hold("s", T10, "m"))) == []
-    assert of(HoldDispatcher, station.land()) == [HoldDispatcher(FEED, "s", T10)]
+    assert of(HoldDispatcher, station.land()) == [HoldDispatcher(FEED, "s", T10, "m")]
 
 
 def test_held_is_told_only_when_the_executor_holds_it() -> None:
     station = at(EntryState.WORKING)
     out = station.ask(Hold("s", T10, "m"))
     assert Stage.HELD not in [status.stage for status in told(out + station.tick())]
-    (status,) = told(station.take(DispatcherHeld(FEED, "s", T10)))
+    (status,) = told(station.take(DispatcherHeld(FEED, "s", T10, "m")))
     assert (status.stage, status.operator) == (Stage.HELD, "m")
 
 
@@ -363,8 +363,16 @@ def test_a_hold_that_was_released_before_it_was_durable_has_no_effect() -> None:
 def test_the_word_held_after_a_release_is_passed_over() -> None:
     station = at(EntryState.HOLDING)
     station.ask(Release("s", T10, "merge-1"))
-    station.take(DispatcherHeld(FEED, "s", T10))
+    station.take(DispatcherHeld(FEED, "s", T10, "m"))
     assert station.entry().state is EntryState.WORKING
+
+
+def test_the_word_held_for_an_earlier_merge_says_nothing_of_a_later_one() -> None:
+    station = at(EntryState.HOLDING)
+    station.ask(Release("s", T10, "merge-1"))
+    station.ask(Hold("s", T10, "merge-2"))
+    station.take(DispatcherHeld(FEED, "s", T10, "merge-1"))
+    assert station.entry().state is EntryState.HOLDING
 
 
 # --- barriers -----------------------------------------------------------------------------------
@@ -550,7 +558,7 @@ def test_f10_a_refused_journal_ends_this_life() -> None:
 def test_the_close_of_a_feed_counts_as_its_last_request() -> None:
     station = at(EntryState.WORKING)
     station.close()
-    assert station.entry().stop_token == token(EPOCH, LAST_SEQ)
+    assert station.entry().stop_token == token(EPOCH, SEQ_MAX)
 
 
 def test_several_requests_travel_to_the_journal_together() -> None:

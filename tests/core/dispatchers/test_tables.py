@@ -59,7 +59,7 @@ EVENTS: dict[type, object] = {
     DispatcherStarted: DispatcherStarted(FEED, "s", T10, 7),
     DispatcherRefused: DispatcherRefused(FEED, "s", T10),
     DispatcherStopped: DispatcherStopped(FEED, "s", T10),
-    DispatcherHeld: DispatcherHeld(FEED, "s", T10),
+    DispatcherHeld: DispatcherHeld(FEED, "s", T10, "m"),
     DispatcherAdvanced: DispatcherAdvanced(FEED, "s", T10, 8),
     DispatcherBlocked: DispatcherBlocked(FEED, "s", T10, 100, DDL),
     DispatcherHeat: DispatcherHeat(FEED, "s", T10, Heat.HOT, (b"m",)),

@@ -44,8 +44,8 @@ class Care:
         return [ref for ref in self._roster.usable(now) if not self._drains.includes(ref)]
 
     def give_owners(self, now: Millis) -> None:
-        """Give every feed without a working owner another one."""
-        counted = self._loads(now)
+        """Give every feed without a working owner another one: on a draining node, if need be."""
+        counted = self._loads(now) or self._loads_anywhere(now)
         for record in list(self._book.decided.values()):
             if self._ownership.wants_owner(now, record):
                 self._give(record, counted)
@@ -53,7 +53,7 @@ class Care:
     def give_owner(self, now: Millis, record: FeedRecord) -> None:
         """As `give_owners`, for one feed that was just changed."""
         if self._ownership.wants_owner(now, record):
-            self._give(record, self._loads(now))
+            self._give(record, self._loads(now) or self._loads_anywhere(now))
 
     def _give(self, record: FeedRecord, counted: Loads) -> None:
         to = least_loaded(counted)
@@ -69,8 +69,15 @@ class Care:
             self._book.decide(told)
 
     def _loads(self, now: Millis) -> Loads:
+        return self._loads_of(self.usable(now))
+
+    def _loads_anywhere(self, now: Millis) -> Loads:
+        """As long as only draining nodes are left, they have to do."""
+        return self._loads_of(self._roster.speaking(now))
+
+    def _loads_of(self, nodes: list[NodeRef]) -> Loads:
         owners = (r.owner for r in self._book.decided.values() if needs_owner(r))
-        return loads(self.usable(now), owners)
+        return loads(nodes, owners)
 
     # --- moving -----------------------------------------------------------------------------
 

@@ -65,13 +65,13 @@ class Roster:
         """True when nothing can be expected of this life of the node any more."""
         return ref not in self.members or self.is_silent(now, ref)
 
+    def speaking(self, now: Millis) -> list[NodeRef]:
+        """Members that are heard of, by name."""
+        return [ref for ref in sorted(self.members) if not self.is_silent(now, ref)]
+
     def usable(self, now: Millis) -> list[NodeRef]:
         """Who may be given something, by name: members that speak and are not being drained."""
-        return [
-            ref
-            for ref, member in sorted(self.members.items())
-            if not member.draining and not self.is_silent(now, ref)
-        ]
+        return [ref for ref in self.speaking(now) if not self.members[ref].draining]
 
     def life_of(self, node: NodeId) -> NodeRef | None:
         """The node's present life."""

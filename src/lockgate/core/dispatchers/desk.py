@@ -23,7 +23,8 @@ from lockgate.model.events import (
     DispatcherStarted,
     DispatcherStopped,
 )
-from lockgate.model.ids import NO_TOKEN, FeedId, NodeRef, Seq, SpanId, Token
+from lockgate.model.feeds import Trouble
+from lockgate.model.ids import NO_TOKEN, SEQ_MAX, FeedId, NodeRef, Seq, SpanId, Token
 from lockgate.model.instructions import (
     HoldDispatcher,
     Instruction,
@@ -49,9 +50,6 @@ from lockgate.model.statuses import DispatcherStatus, Stage
 ENDING = (EntryState.STOPPING, EntryState.ERASING)
 """Nothing new can be told of these until they are gone; to answer each repeat would be a storm."""
 
-LAST_SEQ: Seq = 2**62
-"""Above every sequence a maintainer gives out: the remove that a close stands for."""
-
 
 class Desk:
     """All that one node does for one feed."""
@@ -64,6 +62,8 @@ class Desk:
         self.fence = Fence(feed)
         self.recorded_fence = False
         """The fence as it stands is durable, so its owner may be answered."""
+        self.fence_noted = False
+        """The fence as it stands was handed to the journal."""
         self.closing = False
         self.entries: dict[SpanId, Entry] = {}
         self.marks: dict[SpanId, Token] = {}
@@ -80,6 +80,7 @@ class Desk:
         """A newer owner: drop what the former one asked and was not yet durable."""
         self.fence.admit(owner, epoch)
         self.recorded_fence = False
+        self.fence_noted = False
         self.closing = False
         self.settled = 0
         self.marks.clear()
@@ -92,6 +93,7 @@ class Desk:
     def record_fence(self, then: Continuation) -> None:
         """Have the fence durable; then tell, unless an even newer owner came meanwhile."""
         record = self.fence.record()
+        self.fence_noted = True
 
         def landed() -> None:
             if self.fence.record() == record:
@@ -103,7 +105,7 @@ class Desk:
     def close(self) -> None:
         """Stop everything. The tombstone follows when nothing is left."""
         self.closing = True
-        token = Token(self.fence.epoch, LAST_SEQ, self.me.incarnation)
+        token = Token(self.fence.epoch, SEQ_MAX, self.me.incarnation)
         for entry in list(self.entries.values()):
             self._step(entry, Remove(entry.spec.id, token))
 
@@ -242,7 +244,7 @@ class Desk:
     def _on_hold(self, entry: Entry, hold: Hold) -> None:
         entry.state = EntryState.HOLDING
         entry.operator = hold.operator
-        instruction = HoldDispatcher(self.feed, entry.spec.id, entry.token)
+        instruction = HoldDispatcher(self.feed, entry.spec.id, entry.token, hold.operator)
 
         def landed() -> None:
             if entry.state is EntryState.HOLDING and entry.operator == hold.operator:
@@ -250,9 +252,11 @@ class Desk:
 
         self._journal(entry, landed)
 
-    def _on_held(self, entry: Entry, _: DispatcherHeld) -> None:
-        entry.state = EntryState.HELD
-        self.news[entry.spec.id] = None
+    def _on_held(self, entry: Entry, event: DispatcherHeld) -> None:
+        """The answer to an earlier hold, released meanwhile, says nothing of this one."""
+        if event.operator == entry.operator:
+            entry.state = EntryState.HELD
+            self.news[entry.spec.id] = None
 
     def _on_release(self, entry: Entry, release: Release) -> None:
         if entry.operator != release.operator:
@@ -293,8 +297,9 @@ class Desk:
         entry.position = event.position
         self.news[entry.spec.id] = None
 
-    def _on_fenced(self, entry: Entry, _: DispatcherRefused) -> None:
+    def _on_fenced(self, entry: Entry, event: DispatcherRefused) -> None:
         entry.state = EntryState.FENCED
+        entry.trouble = Trouble(event.why or "its token is void", True, entry.spec.id)
         self.news[entry.spec.id] = None
 
     def _on_failed(self, entry: Entry, event: DispatcherFailed) -> None:

@@ -109,6 +109,8 @@ class DispatcherManager(Machine):
         self._writer: Writer | None = None
         self._load_at: Millis = 0
         self._beat_number = 0
+        self.stale_orders = 0
+        """Orders of stale owners that were refused, in this life."""
 
     # --- what others see --------------------------------------------------------------------
 
@@ -178,7 +180,7 @@ class DispatcherManager(Machine):
                 desk.record_fence(lambda: self._reply_bootstrap(desk))
             elif desk.recorded_fence:
                 self._reply_bootstrap(desk)
-            else:
+            elif not desk.fence_noted:
                 desk.record_fence(lambda: self._reply_bootstrap(desk))
 
     def _reply_bootstrap(self, desk: Desk) -> None:
@@ -229,7 +231,8 @@ class DispatcherManager(Machine):
         self.emit(Send(owner.node, CloseReply(desk.feed, desk.fence.epoch, self.me)))
 
     def _refuse(self, message: Bootstrap | Requests | HeartbeatReply | Close, desk: Desk) -> None:
-        """The stale are told so, and nothing else happens."""
+        """The stale are told so and counted, and nothing else happens."""
+        self.stale_orders += 1
         answer = Stale(message.feed, message.epoch, self.me, desk.fence.epoch)
         self.emit(Send(message.owner.node, answer))
 

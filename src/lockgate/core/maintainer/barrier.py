@@ -136,7 +136,12 @@ class Barrier(Machine):
         assert self.ddl is not None
         if self.ddl.kind is not DdlKind.CREATE:
             return ()
-        return tuple(SpanSpec(self.operating.new_name(), table) for table in self.ddl.tables)
+        tables = dict.fromkeys(self.ddl.tables)
+        return tuple(
+            SpanSpec(self.operating.new_name(), table)
+            for table in tables
+            if not self.hands.spans.of_table(table)
+        )
 
     def _dropped_spans(self) -> list[Span]:
         """The spans that end with the DDL."""

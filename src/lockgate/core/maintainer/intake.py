@@ -10,6 +10,7 @@ from lockgate.core.maintainer.barrier import Barrier, TriggerSeen
 from lockgate.core.maintainer.operating import Operating
 from lockgate.core.maintainer.spans import Span, SpanTable
 from lockgate.core.operators.base import Hands, Seen
+from lockgate.model.config import CoreConfig
 from lockgate.model.feeds import Trouble
 from lockgate.model.ids import Millis, NodeRef
 from lockgate.model.messages import Heartbeat
@@ -26,8 +27,14 @@ class Intake:
     """Takes statuses in, one by one."""
 
     def __init__(
-        self, spans: SpanTable, operating: Operating, barrier: Barrier, hands: Hands
+        self,
+        config: CoreConfig,
+        spans: SpanTable,
+        operating: Operating,
+        barrier: Barrier,
+        hands: Hands,
     ) -> None:
+        self.config = config
         self.spans = spans
         self.operating = operating
         self.barrier = barrier
@@ -41,8 +48,7 @@ class Intake:
         if intended:
             assert span is not None
             span.observe(status)
-            if status.stage is Stage.FAILED:
-                self.trouble = status.trouble
+            self._watch(now, span, status)
         holder = self.operating.holder(status.span)
         if holder is not None:
             holder.handle(now, Seen(node, status))
@@ -53,6 +59,15 @@ class Intake:
             self._heal_loss(node, span, status)
         elif holder is None and status.stage is not Stage.STOPPING:
             self._heal_orphan(node, span, status)
+
+    def _watch(self, now: Millis, span: Span, status: DispatcherStatus) -> None:
+        """A failure is trouble for the feed; so is a sink that refuses a span again and again."""
+        if status.stage is Stage.FENCED:
+            span.refused(now, self.config.timing.resend_ms)
+            if span.refusals >= self.config.policy.refusals_max:
+                self.trouble = status.trouble
+        elif status.stage is Stage.FAILED:
+            self.trouble = status.trouble
 
     def miss(self, beat: Heartbeat) -> None:
         """A dispatcher that was seen and is not in a later full heartbeat is gone.

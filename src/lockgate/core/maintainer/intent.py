@@ -72,7 +72,8 @@ class Intent:
             self.spans.drop(stray.id)
             self.reach.record(deletes=(RecordKey("span", stray.id),))
         start = spec.start
-        specs = tuple(SpanSpec(self.operating.new_name(), table) for table in spec.tables)
+        tables = dict.fromkeys(spec.tables)
+        specs = tuple(SpanSpec(self.operating.new_name(), table) for table in tables)
         trigger = SpanRecord(TRIGGER_SPEC, birth=Birth(start, specs), start=start)
         for record in (*(SpanRecord(spec, start=start) for spec in specs), trigger):
             self.spans.add(record)
@@ -83,7 +84,7 @@ class Intent:
     def abandon_operators(self) -> None:
         """Leave what is under way where it is recorded; a later owner takes it from there."""
         self._former_keys += tuple(RecordKey("operator", name) for name in self.operating.operators)
-        self.operating.abandon()
+        self.operating.abandon("not-running")
 
     def forget(self) -> None:
         """Delete everything this feed ever had recorded and may still have, the trigger first."""

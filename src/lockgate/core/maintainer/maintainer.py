@@ -93,10 +93,13 @@ class Maintainer(Machine):
         self.reach = Reach(feed, epoch, me, self.spans, self.nodes, self.operating)
         self.scheduler = Scheduler(config, self.spans, self.nodes, self.operating)
         self.barrier = Barrier(feed, self.reach, self.operating)
-        self.intake = Intake(self.spans, self.operating, self.barrier, self.reach)
+        self.intake = Intake(config, self.spans, self.operating, self.barrier, self.reach)
         self.progress = Checkpoint(self.spans, self.barrier)
         self.intent = Intent(self.spans, self.operating, self.barrier, self.progress, self.reach)
         self._asked_at: Millis | None = None
+        self._began_at: Millis | None = None
+        self._view_is_own = False
+        """The members are known by an answer to a question of this maintainer's time."""
         self._settle_at: Millis = 0
         self._settled: dict[NodeRef, Seq] = {}
 
@@ -134,9 +137,16 @@ class Maintainer(Machine):
     # --- loading ----------------------------------------------------------------------------
 
     def _load(self, _: Tick) -> None:
-        if self._asked_at is None or self.now - self._asked_at >= self.config.timing.resend_ms:
-            self._asked_at = self.now
+        if self._is_due():
             self.emit(Load(feed_scope(self.feed)))
+
+    def _is_due(self) -> bool:
+        """Whether to ask again for what was not answered; asking is noted."""
+        asked_at = self._asked_at
+        if asked_at is not None and self.now - asked_at < self.config.timing.resend_ms:
+            return False
+        self._asked_at = self.now
+        return True
 
     def _take_intent(self, loaded: Loaded) -> None:
         if loaded.fence < self.epoch:
@@ -163,6 +173,9 @@ class Maintainer(Machine):
     # --- bootstrapping ----------------------------------------------------------------------
 
     def _members(self, seen: MembersSeen) -> None:
+        if self._began_at is None:
+            self._began_at = self.now
+        self._view_is_own = seen.asked_at is None or seen.asked_at >= self._began_at
         for ref in self.nodes.update(seen.members, self.now):
             self._lose(ref)
 
@@ -250,13 +263,13 @@ class Maintainer(Machine):
     # --- people -----------------------------------------------------------------------------
 
     def _wish_move(self, verb: MoveSpan) -> None:
-        self.operating.wishes.append(MoveWish(verb.span, verb.node, verb.request))
+        self.operating.wish(MoveWish(verb.span, verb.node, verb.request))
 
     def _wish_split(self, verb: SplitSpan) -> None:
-        self.operating.wishes.append(SplitWish(verb.span, verb.points, verb.request))
+        self.operating.wish(SplitWish(verb.span, verb.points, verb.request))
 
     def _wish_merge(self, verb: MergeSpans) -> None:
-        self.operating.wishes.append(MergeWish(verb.spans, verb.request))
+        self.operating.wish(MergeWish(verb.spans, verb.request))
 
     def _not_yet(self, verb: Any) -> None:
         self._tell_person(verb.request, "not-running")
@@ -281,7 +294,11 @@ class Maintainer(Machine):
         self.intent.abandon_operators()
 
     def _tick_closing(self, _: Tick) -> None:
-        """Every member has to confirm. A hung one is waited for: its lease ends, or it answers."""
+        """Every member has to confirm. A hung one is waited for: its lease ends, or it answers.
+
+        Who is a member was asked after this owner began: a node that joined before that, and
+        was given something by a former owner, is among them.
+        """
         due = self.now - self.config.timing.resend_ms
         members = self.nodes.all()
         waiting = [view for view in members if not view.closed]
@@ -290,8 +307,9 @@ class Maintainer(Machine):
                 view.asked_at = self.now
                 close = Close(self.feed, self.epoch, self.me, view.ref.incarnation)
                 self.emit(Send(view.ref.node, close))
-        if members and not waiting:
+        if members and not waiting and self._view_is_own:
             self.state = Phase.REVOKING
+            self._asked_at = None
             self._revoke(Tick())
 
     def _close_reply(self, reply: CloseReply) -> None:
@@ -300,6 +318,8 @@ class Maintainer(Machine):
             view.closed = True
 
     def _revoke(self, _: Tick) -> None:
+        if not self._is_due():
+            return
         self.emit(CloseSink(self.feed, self._closing_token(), self.goal is Goal.REMOVE))
 
     def _closing_token(self) -> Token:
@@ -337,6 +357,7 @@ class Maintainer(Machine):
     def _end(self, outcome: Outcome) -> None:
         self.state = Phase.ENDED
         self.outcome = outcome
+        self.operating.abandon("owner-lost")
 
     # --- after every event ------------------------------------------------------------------
 

@@ -45,6 +45,22 @@ class Operating:
         self._held_by: dict[OperatorId, tuple[SpanId, ...]] = {}
         self._number = 0
         self._answer = answer
+        self._open: dict[str, None] = {}
+        """Requests of people that have no answer yet."""
+        self._since: dict[Wish, Millis] = {}
+
+    # --- wishes of people ---------------------------------------------------------------------
+
+    def wish(self, wish: Wish) -> None:
+        """Take a wish; whoever made it hears what becomes of it."""
+        self.wishes.append(wish)
+        if wish.request:
+            self._open[wish.request] = None
+
+    def _settle_request(self, request: str, fate: Fate) -> None:
+        if request in self._open:
+            del self._open[request]
+            self._answer(request, fate)
 
     # --- names ------------------------------------------------------------------------------
 
@@ -87,16 +103,17 @@ class Operating:
         self._release(operator)
         del self.operators[operator.id]
 
-    def abandon(self) -> None:
-        """The feed is closing: no operator goes on, no wish is fulfilled."""
+    def abandon(self, fate: Fate) -> None:
+        """The feed is closing: no operator goes on, no wish is fulfilled, nobody waits in vain."""
         for operator in self.operators.values():
             operator.abandon()
         self.operators.clear()
         self._holders.clear()
         self._held_by.clear()
-        wishes, self.wishes = self.wishes, []
-        for wish in wishes:
-            self._answer(wish.request, "not-running")
+        self.wishes.clear()
+        self._since.clear()
+        for request in list(self._open):
+            self._settle_request(request, fate)
 
     @property
     def room(self) -> int:
@@ -146,18 +163,20 @@ class Operating:
         """Turn into operators what can begin; keep what must wait; let lapse the impossible."""
         wishes, self.wishes = self.wishes, []
         for wish in wishes:
-            fate = self._lapse(wish)
-            if fate is not None:
-                self._answer(wish.request, fate)
-            elif not self.room or not self._can_begin(wish):
+            fate = self._lapse(wish, now)
+            if fate is None and (not self.room or not self._can_begin(wish)):
                 self.wishes.append(wish)
+                continue
+            self._since.pop(wish, None)
+            if fate is not None:
+                self._settle_request(wish.request, fate)
             else:
                 self._begin(self._operator(wish, now, hands), now)
                 hands.record(then=self._fulfilled(wish))
 
     def _fulfilled(self, wish: Wish) -> Callable[[], None]:
         """Tell the person once the operator is recorded."""
-        return lambda: self._answer(wish.request, "")
+        return lambda: self._settle_request(wish.request, "")
 
     def _can_begin(self, wish: Wish) -> bool:
         return all(
@@ -167,8 +186,10 @@ class Operating:
             for span in wish.spans
         )
 
-    def _lapse(self, wish: Wish) -> Fate | None:
-        """Why a wish can never be fulfilled as it was made, or None."""
+    def _lapse(self, wish: Wish, now: Millis) -> Fate | None:
+        """Why a wish is not going to be fulfilled as it was made, or None."""
+        if now - self._since.setdefault(wish, now) >= self.config.timing.wish_wait_ms:
+            return "span-busy"
         if any(span not in self.spans for span in wish.spans):
             return "unknown-span"
         if isinstance(wish, MoveWish):

@@ -11,13 +11,11 @@ from lockgate.core.maintainer.operating import Operating
 from lockgate.core.maintainer.spans import SpanTable
 from lockgate.core.operators.base import Operator
 from lockgate.core.writer import Writer
-from lockgate.model.ids import Epoch, FeedId, Millis, NodeRef, Seq, SpanId, Token
+from lockgate.model.ids import SEQ_MAX, Epoch, FeedId, Millis, NodeRef, Seq, SpanId, Token
 from lockgate.model.instructions import Send
 from lockgate.model.messages import Requests
 from lockgate.model.records import Record, RecordKey
 from lockgate.model.requests import Request
-
-SEQ_MAX: Seq = 2**62
 
 
 class Reach:

@@ -24,6 +24,14 @@ REFUSALS: dict[str, tuple[str, str]] = {
         "only neighbouring spans of one table can be merged",
         "name them in the order of their keys",
     ),
+    "span-busy": (
+        "the span was not free in time",
+        "see what is under way in the feed's status, and ask again",
+    ),
+    "owner-lost": (
+        "the feed's owner was replaced before this was certain",
+        "look at the feed's status: what was recorded is taken up by the new owner",
+    ),
     "not-running": (
         "the feed's owner is not running yet, or closing",
         "try again in a moment; resume the feed if it is stopped",

@@ -41,14 +41,20 @@ class Scheduler:
         # A look at all that are absent, after every event, would be quadratic.
         waiting = list(islice(self.spans.absent, self.operating.room)) if born else [TRIGGER]
         for span in waiting:
-            if span in self.spans.absent and self.operating.holder(span) is None:
+            if self._may_place(span, now):
                 count, node = hosts[0]
                 heapq.heapreplace(hosts, (count + 1, node))
                 self.operating.begin_add(now, span, node, hands)
 
+    def _may_place(self, span: SpanId, now: Millis) -> bool:
+        """Nobody runs it, nobody is at it, and the sink did not refuse it just now."""
+        if span not in self.spans.absent or self.operating.holder(span) is not None:
+            return False
+        return now >= self.spans[span].not_before
+
     def balance(self, now: Millis) -> None:
         """Now and then, wish for what would be better."""
-        if now < self._balance_at or self.operating.wishes:
+        if now < self._balance_at:
             return
         self._balance_at = now + self.config.timing.balance_ms
         self._empty_draining()
@@ -72,8 +78,11 @@ class Scheduler:
             return
         loads = [(self.spans.count_on(node), node) for node in hosts]
         heapq.heapify(loads)
+        wished = {span for wish in self.operating.wishes for span in wish.spans}
         for node in self.nodes.draining():
             for span in self._movable(node, self.config.policy.operators_max):
+                if span.id in wished:
+                    continue
                 count, host = loads[0]
                 heapq.heapreplace(loads, (count + 1, host))
                 self.operating.wishes.append(MoveWish(span.id, host.node))

@@ -7,16 +7,27 @@ statuses of exactly the node and token that are intended; everybody else is an o
 
 from collections.abc import Iterable
 
-from lockgate.model.ids import NO_TOKEN, NodeRef, SpanId, TableId, Token
+from lockgate.model.ids import NO_TOKEN, Millis, NodeRef, SpanId, TableId, Token
 from lockgate.model.positions import ORIGIN, Position
 from lockgate.model.records import SpanRecord
 from lockgate.model.statuses import DispatcherStatus, Heat, Stage
+
+REFUSAL_DOUBLINGS_MAX = 6
 
 
 class Span:
     """One live span."""
 
-    __slots__ = ("barrier", "heat", "points", "position", "record", "stage")
+    __slots__ = (
+        "barrier",
+        "heat",
+        "not_before",
+        "points",
+        "position",
+        "record",
+        "refusals",
+        "stage",
+    )
 
     def __init__(self, record: SpanRecord) -> None:
         self.record = record
@@ -26,6 +37,10 @@ class Span:
         self.barrier: Position = ORIGIN
         self.heat = Heat.NORMAL
         self.points: tuple[bytes, ...] = ()
+        self.refusals = 0
+        """How often in a row the sink refused it."""
+        self.not_before: Millis = 0
+        """When it may be placed again."""
 
     @property
     def id(self) -> SpanId:
@@ -47,12 +62,19 @@ class Span:
     def observe(self, status: DispatcherStatus) -> None:
         """Take in what its own dispatcher reports."""
         self.stage = status.stage
-        if status.stage is Stage.WORKING and self.record.is_unclaimed:
-            self.record = self.record.claimed()
+        if status.stage is Stage.WORKING:
+            self.refusals = 0
+            if self.record.is_unclaimed:
+                self.record = self.record.claimed()
         self.position = max(self.position, status.position)
         self.barrier = status.barrier
         self.heat = status.heat
         self.points = status.points
+
+    def refused(self, now: Millis, pause_ms: int) -> None:
+        """The sink did not let it in. Trying again at once, for ever, would help nobody."""
+        self.refusals += 1
+        self.not_before = now + (pause_ms << min(self.refusals - 1, REFUSAL_DOUBLINGS_MAX))
 
 
 class SpanTable:
