@@ -174,3 +174,10 @@ def test_the_last_node_is_not_drained(bench: Bench) -> None:
     bench.handle(DrainNode("f", "c"))
     assert bench.answers["f"].code == "last-node"
     assert bench.drain("c") is None
+
+
+def test_when_only_the_draining_node_is_left_it_is_given_the_feeds(bench: Bench) -> None:
+    bench.handle(DrainNode("d", "b"))
+    bench.pass_time(1_000)
+    bench.pass_time(CoreConfig().timing.silence_ms + 1_000, quiet=["a", "c"])
+    assert owners(bench) == {"b"}

@@ -395,3 +395,16 @@ def test_the_real_machines_fit() -> None:
     assert Load(node_scope("a")) in node.handle(1, Tick())
     node.handle(2, StopMaintainer(1, "f", 1))
     assert node.maintainers == {}
+
+
+def test_a_clock_that_is_put_back_stops_nothing(node: NodeCore) -> None:
+    """An hour back: the lease is renewed, and answers to new questions count."""
+    back = -3_600_000
+    for second in range(1, 30):
+        for instruction in node.handle(back + second * 1_000, Tick()):
+            if isinstance(instruction, Renew):
+                answer = Renewed(A1, instruction.asked_at, (Member(A1),), Leader(B1, second))
+                node.handle(back + second * 1_000, answer)
+    assert node.ref == A1
+    assert node.member.view.leader is not None
+    assert node.member.view.leader.term > 20

@@ -600,3 +600,14 @@ def test_a_frozen_journal_write_is_repeated_and_takes_effect_once() -> None:
 def test_nothing_to_write_is_not_committed() -> None:
     station = at(EntryState.WORKING)
     assert of(Commit, station.manager.handle(station.now, Tick())) == []
+
+
+def test_o7_a_late_answer_to_a_hold_that_was_released_does_not_confirm_the_next_hold() -> None:
+    station = at(EntryState.WORKING)
+    station.ask(Hold("s", T10, "first"))
+    station.ask(Release("s", T10, "first"))
+    station.hold = True
+    station.ask(Hold("s", T10, "second"))
+    station.take(DispatcherHeld(FEED, "s", T10, "first"))
+    assert of(HoldDispatcher, station.land()) == [HoldDispatcher(FEED, "s", T10, "second")]
+    assert station.entry().state is EntryState.HOLDING

@@ -508,3 +508,9 @@ def test_names_are_never_given_out_twice() -> None:
     owner = successor(former)
     names = {owner.machine.operating.new_name() for _ in range(50)}
     assert names.isdisjoint({former.machine.operating.new_name() for _ in range(50)})
+
+
+def test_a_table_named_twice_is_one_table() -> None:
+    owner = Owner("t", "t")
+    owner.boot({A: ()})
+    assert [span.record.span.table for span in owner.machine.spans.all()].count("t") == 1

@@ -4,8 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-from lockgate.model.batch import NotLanded
-from lockgate.model.events import MoveSpan, SetGoal, SinkClosed, SinkCloseFailed, SplitSpan
+from lockgate.model.batch import Member, NotLanded
+from lockgate.model.events import (
+    MembersSeen,
+    MoveSpan,
+    SetGoal,
+    SinkClosed,
+    SinkCloseFailed,
+    SplitSpan,
+)
 from lockgate.model.feeds import Goal, Outcome
 from lockgate.model.ids import NodeRef, Token
 from lockgate.model.instructions import Answer, CloseSink
@@ -307,3 +314,26 @@ def test_people_are_told_that_it_closes() -> None:
     owner = closing()
     owner.handle(MoveSpan("r", FEED, owner.trigger.id, "a"))
     assert [answer.code for answer in of(Answer, owner.out)] == ["not-running"]
+
+
+def test_a_close_is_through_only_under_a_view_of_this_owners_own_time() -> None:
+    """A node that joined before this owner began may be missing in a view from before."""
+    owner = Owner("t", goal=Goal.REMOVE)
+    owner.handle(MembersSeen((Member(A),), owner.now - 1))
+    owner.load()
+    owner.tick()
+    owner.handle(CloseReply(FEED, 1, A))
+    owner.tick()
+    assert of(CloseSink, owner.out) == []
+    owner.handle(MembersSeen((Member(A), Member(B)), owner.now))
+    owner.tick()
+    owner.handle(CloseReply(FEED, 1, B))
+    owner.tick()
+    assert len(of(CloseSink, owner.out)) == 1
+
+
+def test_whoever_waits_for_an_answer_gets_one_when_the_owner_ends() -> None:
+    owner = running("t")
+    owner.handle(MoveSpan("r", FEED, owner.only().id, "nowhere-yet"))
+    owner.handle(Stale(FEED, 1, A, 2))
+    assert [(one.request, one.code) for one in of(Answer, owner.out)] == [("r", "owner-lost")]

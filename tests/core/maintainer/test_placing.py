@@ -1,8 +1,7 @@
 """Where spans go and how ghosts are healed: deaths, silence, drains, balance (O1, O3, O9)."""
 
-import pytest
-
 from lockgate.model.config import CoreConfig, Policy
+from lockgate.model.events import MoveSpan
 from lockgate.model.feeds import Trouble
 from lockgate.model.ids import NodeRef, Token
 from lockgate.model.instructions import Send
@@ -199,12 +198,35 @@ def test_a_span_that_an_operator_holds_is_not_missed() -> None:
     assert owner.trigger.token == request.token
 
 
-@pytest.mark.parametrize("stage", [Stage.FENCED, Stage.GONE])
-def test_a_span_that_its_node_does_not_run_any_more_is_placed_anew(stage: Stage) -> None:
+def test_a_span_that_its_node_does_not_run_any_more_is_placed_anew() -> None:
     owner = running("t")
     span, node = owner.only(), node_of(owner, owner.only().id)
-    owner.says(node, DispatcherStatus(span.id, span.token, stage))
+    owner.says(node, DispatcherStatus(span.id, span.token, Stage.GONE))
     assert [r.span for _, r in owner.asked(Create)] == [span.id]
+
+
+def test_a_span_that_the_sink_refuses_is_placed_anew_after_a_pause() -> None:
+    owner = running("t")
+    span, node = owner.only(), node_of(owner, owner.only().id)
+    owner.says(node, DispatcherStatus(span.id, span.token, Stage.FENCED))
+    assert owner.asked(Create) == []
+    owner.tick()
+    assert [r.span for _, r in owner.asked(Create)] == [span.id]
+
+
+def test_a_sink_that_refuses_a_span_again_and_again_is_trouble() -> None:
+    owner = running("t")
+    trouble = Trouble("no such row", True)
+    for _ in range(CoreConfig().policy.refusals_max):
+        assert owner.machine.status().trouble is None
+        span = owner.only()
+        assert span.node is not None
+        owner.says(span.node, DispatcherStatus(span.id, span.token, Stage.FENCED, trouble=trouble))
+        for _ in range(8):
+            owner.tick(5_000)
+            owner.says(A)
+            owner.says(B)
+    assert owner.machine.status().trouble == trouble
 
 
 def test_gone_up_to_a_later_token_counts_too() -> None:
@@ -398,3 +420,15 @@ def test_requests_name_the_feed_the_epoch_and_the_owner() -> None:
     owner.boot({A: ()})
     (message,) = sent(Requests, owner.out)
     assert (message.feed, message.epoch, message.owner) == (FEED, 4, owner.machine.me)
+
+
+def test_a_wish_that_cannot_begin_holds_up_no_drain() -> None:
+    owner = running("t", "u", nodes=(A, B, C))
+    stuck, moved = owner.spans().values()
+    here, draining = node_of(owner, stuck.id), node_of(owner, moved.id)
+    assert here != draining
+    owner.says(here, DispatcherStatus(stuck.id, stuck.token, Stage.STARTING))
+    owner.handle(MoveSpan("r", FEED, stuck.id, other(here).node))
+    owner.see(A, B, C, draining=(draining,))
+    owner.tick(TIMING.balance_ms)
+    assert moved.id in [stop.span for _, stop in owner.asked(Remove)]

@@ -61,6 +61,8 @@ class Seen:
     tokens: dict[SpanId, Token] = field(default_factory=dict)
     created: dict[SpanId, Created] = field(default_factory=dict)
     """The last placement of each span that a node was asked for."""
+    recorded: dict[SpanId, list[Token]] = field(default_factory=dict)
+    """The tokens that each span's record had, one after the other."""
     met: set[NodeRef] = field(default_factory=set)
     well: set[NodeRef] = field(default_factory=set)
 
@@ -147,7 +149,12 @@ class World:
             self.handle(self.commit(batch))
 
     def commit(self, batch: Batch) -> Landed | Refused | NotLanded:
-        return self.store.commit(batch)
+        answer = self.store.commit(batch)
+        for record in self.records(SpanRecord).values():
+            tokens = self.seen.recorded.setdefault(record.id, [])
+            if not tokens or tokens[-1] != record.token:
+                tokens.append(record.token)
+        return answer
 
     def land_late(self) -> None:
         """A batch whose outcome was unknown lands now."""
@@ -317,6 +324,8 @@ class World:
         former = self.seen.created.get(span)
         if former is None or former.node not in self.seen.well:
             return
+        if former.token not in self.seen.recorded[span][-2:]:
+            return  # another place was recorded since: whoever still runs here is an orphan
         node = self.nodes.get(former.node.node)
         one = node.here.get(span) if node is not None and node.ref == former.node else None
         if one is not None and one.token == former.token:
