@@ -6,6 +6,7 @@ epoch), a node's (fence: incarnation).
 """
 
 import enum
+from typing import Any
 
 import msgspec
 
@@ -55,6 +56,10 @@ class FeedRecord(Value, frozen=True, tag="feed"):
     @property
     def id(self) -> str:
         return self.feed
+
+    def changed(self, **fields: Any) -> "FeedRecord":
+        """The same feed with some fields anew."""
+        return msgspec.structs.replace(self, **fields)
 
 
 class DrainState(enum.Enum):

@@ -11,7 +11,7 @@ A drain is a record, so it survives the coordinator (O10), and it names one *lif
 a node that starts again starts empty and was asked nothing.
 
 The metastore shows a draining member as such to everybody. Maintainers then move their
-dispatchers away; the coordinator moves the maintainers (`Coordinator._empty_draining_nodes`).
+dispatchers away; the coordinator moves the maintainers (`Care.empty_draining_nodes`).
 
 Only the node's own word counts, and only a word that is younger than the record: a report that
 was on its way when the drain was asked for says nothing about what was started since. Two

@@ -218,46 +218,22 @@ def lived_on(record: FeedRecord, occasion: Occasion, life: Life, error: str = ""
         attempts = 0
     if occasion not in {Occasion.TROUBLE, Occasion.HOPELESS}:
         error = "" if life is Life.NORMAL else record.error
-    return FeedRecord(
-        record.feed, state, goal, record.epoch, record.owner, record.spec, error, attempts
-    )
+    return record.changed(state=state, goal=goal, error=error, attempts=attempts)
 
 
 def given_to(record: FeedRecord, owner: NodeRef, epoch: Epoch) -> FeedRecord:
     """The record with another owner, under his epoch."""
-    return _with_owner(record, owner, epoch)
+    return record.changed(owner=owner, epoch=epoch)
 
 
 def vacated(record: FeedRecord) -> FeedRecord:
     """The record after its owner has ended: what was to be brought about is brought about."""
-    return _with_owner(record, None, record.epoch)
-
-
-def _with_owner(record: FeedRecord, owner: NodeRef | None, epoch: Epoch) -> FeedRecord:
-    return FeedRecord(
-        record.feed,
-        record.state,
-        record.goal,
-        epoch,
-        owner,
-        record.spec,
-        record.error,
-        record.attempts,
-    )
+    return record.changed(owner=None)
 
 
 def exhausted(record: FeedRecord) -> FeedRecord:
     """The record of a feed for which there is no next epoch."""
-    return FeedRecord(
-        record.feed,
-        record.state,
-        record.goal,
-        record.epoch,
-        record.owner,
-        record.spec,
-        "the feed's epochs are used up; create it under another name",
-        record.attempts,
-    )
+    return record.changed(error="the feed's epochs are used up; create it under another name")
 
 
 def needs_owner(record: FeedRecord) -> bool:
