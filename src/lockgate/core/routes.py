@@ -2,39 +2,13 @@
 
 from collections.abc import Mapping
 
-from lockgate.model.batch import (
-    Joined,
-    JoinFailed,
-    Landed,
-    LeaseLost,
-    Loaded,
-    LoadFailed,
-    NotLanded,
-    Refused,
-    Renewed,
-    RenewFailed,
-    Unknown,
-)
+from lockgate.model.batch import Landed, Loaded, LoadFailed, NotLanded, Refused, Unknown
 from lockgate.model.events import (
-    CreateFeed,
-    DispatcherAdvanced,
-    DispatcherBlocked,
-    DispatcherFailed,
-    DispatcherHeat,
-    DispatcherHeld,
-    DispatcherRefused,
-    DispatcherStarted,
-    DispatcherStopped,
-    DrainNode,
-    MergeSpans,
-    MoveMaintainer,
-    MoveSpan,
-    PauseFeed,
-    RemoveFeed,
-    ResumeFeed,
-    SinkClosed,
-    SinkCloseFailed,
-    SplitSpan,
+    DISPATCHER_EVENTS,
+    FEED_VERBS,
+    LEASE_EVENTS,
+    SINK_EVENTS,
+    SPAN_VERBS,
     Tick,
 )
 from lockgate.model.messages import (
@@ -53,7 +27,7 @@ from lockgate.model.messages import (
 
 ROUTES: Mapping[type, str] = {
     Tick: "_on_tick",
-    **dict.fromkeys((Joined, JoinFailed, Renewed, RenewFailed, LeaseLost), "_on_lease"),
+    **dict.fromkeys(LEASE_EVENTS, "_on_lease"),
     **dict.fromkeys((Landed, Refused, NotLanded, Unknown), "_on_commit_answer"),
     Loaded: "_on_loaded",
     LoadFailed: "_on_store",
@@ -62,23 +36,8 @@ ROUTES: Mapping[type, str] = {
     NodeReport: "_on_node_report",
     **dict.fromkeys((BootstrapReply, Heartbeat, CloseReply, Stale), "_on_reply"),
     **dict.fromkeys((Bootstrap, Requests, HeartbeatReply, Close), "_on_request"),
-    **dict.fromkeys(
-        (
-            DispatcherStarted,
-            DispatcherRefused,
-            DispatcherStopped,
-            DispatcherHeld,
-            DispatcherAdvanced,
-            DispatcherBlocked,
-            DispatcherHeat,
-            DispatcherFailed,
-        ),
-        "_on_dispatcher",
-    ),
-    **dict.fromkeys((SinkClosed, SinkCloseFailed), "_on_sink"),
-    **dict.fromkeys(
-        (CreateFeed, PauseFeed, ResumeFeed, RemoveFeed, MoveMaintainer, DrainNode),
-        "_on_feed_verb",
-    ),
-    **dict.fromkeys((MoveSpan, SplitSpan, MergeSpans), "_on_span_verb"),
+    **dict.fromkeys(DISPATCHER_EVENTS, "_on_dispatcher"),
+    **dict.fromkeys(SINK_EVENTS, "_on_sink"),
+    **dict.fromkeys(FEED_VERBS, "_on_feed_verb"),
+    **dict.fromkeys(SPAN_VERBS, "_on_span_verb"),
 }

@@ -4,6 +4,8 @@ The core has no clock: `now` is handed in beside each event. It has no executor:
 dispatchers do comes back as the events below.
 """
 
+from typing import get_args
+
 from lockgate.model.batch import (
     Joined,
     JoinFailed,
@@ -233,3 +235,9 @@ LeaseEvent = Joined | JoinFailed | Renewed | RenewFailed | LeaseLost
 SinkEvent = SinkClosed | SinkCloseFailed
 
 Event = Tick | Message | StoreEvent | LeaseEvent | DispatcherEvent | SinkEvent | FeedVerb | SpanVerb
+
+DISPATCHER_EVENTS: tuple[type, ...] = get_args(DispatcherEvent)
+LEASE_EVENTS: tuple[type, ...] = get_args(LeaseEvent)
+SINK_EVENTS: tuple[type, ...] = get_args(SinkEvent)
+FEED_VERBS: tuple[type, ...] = get_args(FeedVerb)
+SPAN_VERBS: tuple[type, ...] = get_args(SpanVerb)

@@ -19,6 +19,7 @@ import enum
 from lockgate.core.machine import Cell, Table, do, ignore, table
 from lockgate.model.ddl import Ddl
 from lockgate.model.events import (
+    DISPATCHER_EVENTS,
     DispatcherAdvanced,
     DispatcherBlocked,
     DispatcherFailed,
@@ -132,14 +133,7 @@ EVENTS = (
     Release,
     Write,
     Pass,
-    DispatcherStarted,
-    DispatcherRefused,
-    DispatcherStopped,
-    DispatcherHeld,
-    DispatcherAdvanced,
-    DispatcherBlocked,
-    DispatcherHeat,
-    DispatcherFailed,
+    *DISPATCHER_EVENTS,
 )
 
 _NOT_RUNNING: dict[type, Cell] = {
@@ -147,14 +141,7 @@ _NOT_RUNNING: dict[type, Cell] = {
     Release: ignore("nothing is held"),
     Write: ignore("the dispatcher does not run"),
     Pass: ignore("the dispatcher does not run"),
-    DispatcherStarted: ignore("late news of a dispatcher that ended"),
-    DispatcherRefused: ignore("late news of a dispatcher that ended"),
-    DispatcherStopped: ignore("late news of a dispatcher that ended"),
-    DispatcherHeld: ignore("late news of a dispatcher that ended"),
-    DispatcherAdvanced: ignore("late news of a dispatcher that ended"),
-    DispatcherBlocked: ignore("late news of a dispatcher that ended"),
-    DispatcherHeat: ignore("late news of a dispatcher that ended"),
-    DispatcherFailed: ignore("late news of a dispatcher that ended"),
+    **dict.fromkeys(DISPATCHER_EVENTS, ignore("late news of a dispatcher that ended")),
 }
 _REPLACED: dict[type, Cell] = {
     Create: do("replace"),

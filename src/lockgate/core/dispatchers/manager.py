@@ -18,18 +18,7 @@ from lockgate.core.machine import Machine, do, ignore, table
 from lockgate.core.writer import Writer
 from lockgate.model.batch import Landed, Loaded, LoadFailed, NotLanded, Refused, Unknown
 from lockgate.model.config import CoreConfig
-from lockgate.model.events import (
-    DispatcherAdvanced,
-    DispatcherBlocked,
-    DispatcherEvent,
-    DispatcherFailed,
-    DispatcherHeat,
-    DispatcherHeld,
-    DispatcherRefused,
-    DispatcherStarted,
-    DispatcherStopped,
-    Tick,
-)
+from lockgate.model.events import DISPATCHER_EVENTS, DispatcherEvent, Tick
 from lockgate.model.ids import FeedId, Incarnation, Millis, NodeRef
 from lockgate.model.instructions import Load, Send
 from lockgate.model.messages import (
@@ -45,16 +34,6 @@ from lockgate.model.messages import (
 from lockgate.model.records import FenceRecord, JournalRecord, key_of, node_scope
 from lockgate.model.statuses import DispatcherStatus
 
-DISPATCHER_EVENTS: tuple[type, ...] = (
-    DispatcherStarted,
-    DispatcherRefused,
-    DispatcherStopped,
-    DispatcherHeld,
-    DispatcherAdvanced,
-    DispatcherBlocked,
-    DispatcherHeat,
-    DispatcherFailed,
-)
 ANSWERS: tuple[type, ...] = (Landed, NotLanded, Unknown)
 ORDERS: tuple[type, ...] = (Bootstrap, Requests, HeartbeatReply, Close)
 

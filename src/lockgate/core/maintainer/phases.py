@@ -6,12 +6,13 @@ Everything that decides which method of the maintainer runs lives here.
 from lockgate.core.machine import Table, do, ignore, table
 from lockgate.model.batch import Landed, Loaded, LoadFailed, NotLanded, Refused, Unknown
 from lockgate.model.events import (
+    SINK_EVENTS,
+    SPAN_VERBS,
     MembersSeen,
     MergeSpans,
     MoveSpan,
     SetGoal,
     SinkClosed,
-    SinkCloseFailed,
     SplitSpan,
     Tick,
 )
@@ -20,8 +21,8 @@ from lockgate.model.statuses import Phase
 
 ANSWERS: tuple[type, ...] = (Landed, NotLanded, Unknown)
 REPORTS: tuple[type, ...] = (BootstrapReply, Heartbeat, CloseReply)
-VERBS: tuple[type, ...] = (MoveSpan, SplitSpan, MergeSpans)
-SINK: tuple[type, ...] = (SinkClosed, SinkCloseFailed)
+VERBS = SPAN_VERBS
+SINK = SINK_EVENTS
 BULKY: dict[type, str] = {Loaded: "records", BootstrapReply: "statuses", Heartbeat: "statuses"}
 
 EVENTS = (

@@ -116,9 +116,6 @@ class Add(Operator):
         self.asked_at = self.now
         self.placement.ask()
 
-    def _tick(self, _: Tick) -> None:
-        self.repeat()
-
     def _seen(self, seen: Seen) -> None:
         verdict = self.placement.verdict(seen)
         if verdict is Stage.WORKING:
@@ -138,7 +135,3 @@ class Add(Operator):
     def _dropped(self, _: Dropped) -> None:
         self._end()
         self.hands.remove(self.placement.span, self.placement.node)
-
-    def _end(self) -> None:
-        self.state = AddState.DONE
-        self.hands.ended(self)

@@ -116,6 +116,14 @@ class Operator(Machine):
     def repeat(self) -> None:
         """Ask again for what has shown no effect."""
 
+    def _tick(self, _: Tick) -> None:
+        self.repeat()
+
+    def _end(self) -> None:
+        """It is through and lets go of its spans."""
+        self.abandon()
+        self.hands.ended(self)
+
     def abandon(self) -> None:
         """Its owner does something else now: whatever still comes changes nothing."""
         self.state = type(self.state)["DONE"]

@@ -268,10 +268,3 @@ class Merge(Operator):
             self.placement.ask()
         for removal in self.removals.values():
             removal.ask()
-
-    def _tick(self, _: Tick) -> None:
-        self.repeat()
-
-    def _end(self) -> None:
-        self.state = MergeState.DONE
-        self.hands.ended(self)

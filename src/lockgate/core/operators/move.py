@@ -187,13 +187,6 @@ class Move(Operator):
         else:
             self.removal.ask()
 
-    def _tick(self, _: Tick) -> None:
-        self.repeat()
-
     def _give_up(self) -> None:
         self.hands.record(deletes=(key_of(self.record),))
         self._end()
-
-    def _end(self) -> None:
-        self.state = MoveState.DONE
-        self.hands.ended(self)

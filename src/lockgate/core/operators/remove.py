@@ -102,9 +102,6 @@ class Remove(Operator):
         self.asked_at = self.now
         self.removal.ask()
 
-    def _tick(self, _: Tick) -> None:
-        self.repeat()
-
     def _seen(self, seen: Seen) -> None:
         if self.removal.is_done(seen):
             self._end()
@@ -112,7 +109,3 @@ class Remove(Operator):
     def _lost(self, lost: Lost) -> None:
         if lost.node == self.removal.node:
             self._end()
-
-    def _end(self) -> None:
-        self.state = RemoveState.DONE
-        self.hands.ended(self)

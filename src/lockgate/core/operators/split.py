@@ -212,10 +212,3 @@ class Split(Operator):
         else:
             for child in self.pending.values():
                 child.ask()
-
-    def _tick(self, _: Tick) -> None:
-        self.repeat()
-
-    def _end(self) -> None:
-        self.state = SplitState.DONE
-        self.hands.ended(self)

@@ -22,12 +22,16 @@ PLANTS: dict[str, Plant] = {}
 @contextmanager
 def replaced(owner: Any, name: str, broken: Any) -> Iterator[None]:
     """`owner.name` is `broken` while the context lasts."""
-    original = owner.__dict__[name]
+    inherited = name not in owner.__dict__
+    original = getattr(owner, name) if inherited else owner.__dict__[name]
     setattr(owner, name, broken)
     try:
         yield
     finally:
-        setattr(owner, name, original)
+        if inherited:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)
 
 
 def plant(name: str, what: str, law: Law, owner: Any, method: str) -> Callable[[Any], Any]:
