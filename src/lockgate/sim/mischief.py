@@ -99,7 +99,7 @@ class Mischief:
 
     def _down(self, node: SimNode, life: int) -> None:
         """It is down by now, at the latest; up again after a while."""
-        if node.life == life:
+        if node.life == life and not self._over:
             node.crash()
             gone = self._loop.chance(0.1)
             self._loop.after(self._loop.between(*(GONE_MS if gone else DOWN_MS)), node.boot)
