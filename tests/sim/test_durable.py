@@ -7,6 +7,8 @@ from lockgate.model.feeds import FeedSpec, FeedState, Goal
 from lockgate.model.ids import NodeRef
 from lockgate.model.records import (
     COORDINATOR,
+    DrainRecord,
+    DrainState,
     FeedRecord,
     FenceRecord,
     OperatorKind,
@@ -42,6 +44,9 @@ class Books:
     def own(self, epoch: int, owner: NodeRef | None, *raises: Raise) -> None:
         record = FeedRecord(FEED, FeedState.NORMAL, Goal.RUN, epoch, owner, FeedSpec())
         self.durable.landed(0, Batch(COORDINATOR, 1, 1, (record,), raises=raises))
+
+    def drain(self, state: DrainState) -> None:
+        self.durable.landed(0, Batch(COORDINATOR, 1, 1, (DrainRecord(N1, state),)))
 
     def fence(self, epoch: int, owner: NodeRef, closed: bool = False) -> None:
         record = FenceRecord(FEED, owner, epoch, closed)
@@ -151,3 +156,16 @@ def test_a_tombstone_that_opens_for_its_own_epoch(books: Books) -> None:
     with broken(Law.FENCE, "the fence at n1"):
         books.fence(2, N1)
     books.fence(3, N2)
+
+
+def test_a_drain_that_is_done_before_its_node_was_empty(books: Books) -> None:
+    books.durable.reported_empty(N1)  # Before it was asked for: this says nothing.
+    books.drain(DrainState.DRAINING)
+    with broken(Law.DRAIN, "never seen empty"):
+        books.drain(DrainState.DRAINED)
+
+
+def test_a_drain_of_a_node_that_reported_empty(books: Books) -> None:
+    books.drain(DrainState.DRAINING)
+    books.durable.reported_empty(N1)
+    books.drain(DrainState.DRAINED)

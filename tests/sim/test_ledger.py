@@ -44,6 +44,14 @@ def test_a_commit_after_the_close(place: Place) -> None:
         place.apply(A, token(1, 2), floors, place.write("t00", 1))
 
 
+def test_a_commit_after_the_feed_was_stopped(place: Place) -> None:
+    floors = place.claim(A, token(1, 2))
+    place.ledger.stopped(FEED, 1)
+    assert isinstance(floors, tuple)
+    with broken(Law.FENCE, "after epoch 1 was stopped"):
+        place.apply(A, token(1, 2), floors, place.write("t00", 1))
+
+
 def _row(place: Place, span: str, floors: Floors) -> SpanRow:
     row = place.sink.feed(FEED).spans[span]
     row.floors = floors

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from lockgate.core.maintainer.maintainer import Maintainer
 from lockgate.model.batch import Batch, Raise
 from lockgate.model.ddl import Ddl, DdlKind
 from lockgate.model.feeds import FeedSpec, FeedState, Goal
@@ -14,12 +15,15 @@ from lockgate.model.messages import (
     BootstrapReply,
     CloseReply,
     Heartbeat,
+    NodeReport,
     Requests,
     StartMaintainer,
 )
 from lockgate.model.records import (
     COORDINATOR,
     BarrierRecord,
+    DrainRecord,
+    DrainState,
     FeedRecord,
     FenceRecord,
     JournalRecord,
@@ -53,6 +57,7 @@ class Node:
     executor: Executor
     deadlines: dict[int, int] = field(default_factory=lambda: {1: 100})
     acting: int = 0
+    maintainers: list[Maintainer] = field(default_factory=list)
     replaced: bool = False
     now: int = 0
 
@@ -246,3 +251,15 @@ def test_an_order_of_a_stale_owner_that_has_an_effect(scene: Scene) -> None:
     scene.orders.obeyed(scene.node, order, [])
     with broken(Law.FENCE, "obeys"):
         scene.orders.obeyed(scene.node, order, [StopDispatcher(FEED, "a", token(1, 2))])
+
+
+def test_a_report_counts_as_empty_only_while_nothing_runs(scene: Scene) -> None:
+    scene.durable.landed(0, Batch(COORDINATOR, 1, 1, (DrainRecord(OWNER),)))
+    done = Batch(COORDINATOR, 1, 2, (DrainRecord(OWNER, DrainState.DRAINED),))
+    scene.runs(token(1, 2))
+    scene.orders.sent(scene.node, NodeReport(OWNER, 1, 1, (), 0))
+    with broken(Law.DRAIN, "never seen empty"):
+        scene.durable.landed(0, done)
+    scene.node.executor.running.clear()
+    scene.orders.sent(scene.node, NodeReport(OWNER, 1, 2, (), 0))
+    scene.durable.landed(0, done)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from lockgate.core.maintainer.maintainer import Maintainer
 from lockgate.model.batch import Batch, Leader
+from lockgate.model.feeds import Goal
 from lockgate.model.ids import Epoch, FeedId, NodeId, NodeRef, OperatorId, SpanId
-from lockgate.model.records import OperatorRecord
+from lockgate.model.records import COORDINATOR, FeedRecord, OperatorRecord
 from lockgate.sim.dispatcher import Dispatcher
 from lockgate.sim.durable import Durable
 from lockgate.sim.ledger import Ledger
@@ -50,6 +51,15 @@ class Checkers:
         for feed, merge in self._observer.landed(batch):
             self._merged(feed, merge)
         self.durable.landed(self._loop.now, batch)
+        if batch.scope == COORDINATOR:
+            for record in batch.puts:
+                if isinstance(record, FeedRecord):
+                    self._rests(record)
+
+    def _rests(self, record: FeedRecord) -> None:
+        """A stopped feed without an owner: whatever was done under its epoch is all there is."""
+        if record.goal is Goal.STOP and record.owner is None:
+            self._ledger.stopped(record.feed, record.epoch)
 
     def _merged(self, feed: FeedId, merge: OperatorRecord) -> None:
         """A merge is committed: whoever holds a source's row must not apply any more."""

@@ -13,6 +13,7 @@ from lockgate.model.records import (
     COORDINATOR,
     BarrierRecord,
     DrainRecord,
+    DrainState,
     FeedRecord,
     FenceRecord,
     JournalRecord,
@@ -75,6 +76,8 @@ class Durable:
         """Everything that a node ever noted, and whether it was only prepared."""
         self.drains: dict[NodeId, int] = {}
         """When a node's drain was last written, or struck out because that life was over."""
+        self.draining: dict[NodeRef, bool] = {}
+        """Lives that are to be emptied, and whether one reported since while nothing was there."""
         self.incarnations: dict[NodeId, int] = {}
         self.leaders: dict[int, NodeRef] = {}
 
@@ -120,6 +123,7 @@ class Durable:
         for record in batch.puts:
             if isinstance(record, DrainRecord):
                 self.drains[record.id] = now
+                self._drain(record)
             elif isinstance(record, FeedRecord):
                 facts = self.feed(record.feed)
                 if record.epoch < facts.epoch:
@@ -136,6 +140,18 @@ class Durable:
                     what = f"epoch {record.epoch} went from {facts.owners.get(record.epoch)}"
                     _broken(Law.FENCE, f"{what} to {record.owner}", record.feed)
                 facts.goals[record.goal] = now
+
+    def _drain(self, record: DrainRecord) -> None:
+        """Done is only what was reported empty, by a node that was so, after it was asked for."""
+        empty = self.draining.setdefault(record.node, False)
+        if record.state is DrainState.DRAINED and not empty:
+            what = f"{record.node} is recorded as drained, and was never seen empty"
+            raise LawBroken(Law.DRAIN, what, (about_node(record.id),))
+
+    def reported_empty(self, ref: NodeRef) -> None:
+        """A life of a node reports while nothing runs there."""
+        if ref in self.draining:
+            self.draining[ref] = True
 
     def _feed(self, feed: FeedId, batch: Batch) -> None:
         facts = self.feed(feed)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NoReturn
 
 from lockgate.model.ddl import Ddl, DdlKind
-from lockgate.model.ids import FeedId, SpanId, TableId, Token
+from lockgate.model.ids import Epoch, FeedId, SpanId, TableId, Token
 from lockgate.model.positions import Position
 from lockgate.model.spans import TRIGGER, Birth, KeyRange, Lineage, SpanSpec
 from lockgate.sim.rows import Floors, SinkFeed, SpanRow
@@ -46,7 +46,7 @@ class TableLedger:
 class FeedLedger:
     """Of one feed, from its birth at the sink to its tombstone."""
 
-    __slots__ = ("claimed", "open", "superseded", "tables", "trigger", "void")
+    __slots__ = ("claimed", "open", "stopped", "superseded", "tables", "trigger", "void")
 
     def __init__(self) -> None:
         self.open = False
@@ -58,6 +58,8 @@ class FeedLedger:
         """Spans that were cut, joined or dropped: nobody applies to them any more."""
         self.void: Token | None = None
         """Everything up to here was closed."""
+        self.stopped: Epoch = 0
+        """The feed was recorded as stopped under this epoch: nothing of it is under way."""
 
 
 class Ledger:
@@ -85,6 +87,7 @@ class Ledger:
             _broken(Law.FENCE, f"{token} claimed after {book.void} was closed", feed.name, span)
         if span in book.superseded:
             _broken(Law.FENCE, f"{token} claimed a span that is no more", feed.name, span)
+        self._not_stopped(book, feed.name, span, token)
         book.claimed[span] = token
         if span == TRIGGER:
             return
@@ -108,6 +111,17 @@ class Ledger:
         if book.void is not None and token <= book.void:
             what = f"a transaction of {token} committed after {book.void} was closed"
             _broken(Law.FENCE, what, feed, span)
+        self._not_stopped(book, feed, span, token)
+
+    def _not_stopped(self, book: FeedLedger, feed: FeedId, span: SpanId, token: Token) -> None:
+        if 0 < token.epoch <= book.stopped:
+            what = f"a transaction of {token} committed after epoch {book.stopped} was stopped"
+            _broken(Law.FENCE, what, feed, span)
+
+    def stopped(self, feed: FeedId, epoch: Epoch) -> None:
+        """The feed rests; only a newer owner may let it run again."""
+        book = self.feed(feed)
+        book.stopped = max(book.stopped, epoch)
 
     # --- a feed's first and last ------------------------------------------------------------
 

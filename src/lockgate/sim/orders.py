@@ -3,8 +3,10 @@
 Looked at from outside: instructions as they leave the core, one by one.
 """
 
+from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
+from lockgate.core.maintainer.maintainer import Maintainer
 from lockgate.model.ddl import Ddl
 from lockgate.model.ids import Epoch, FeedId, Millis, NodeId, NodeRef, SpanId, Token
 from lockgate.model.instructions import (
@@ -66,6 +68,11 @@ class Speaker(Protocol):
         """The node's own time."""
         ...
 
+    @property
+    def maintainers(self) -> Sequence[Maintainer]:
+        """Those of its present process, the ended ones too."""
+        ...
+
 
 class Orders:
     """Every message sent and every dispatcher started."""
@@ -86,7 +93,8 @@ class Orders:
         if kind is Heartbeat:
             self._statuses(node, message.feed, message.node, message.statuses)  # type: ignore[union-attr]
         elif kind is NodeReport:
-            return
+            if not node.executor.running and not any(map(_works, node.maintainers)):
+                self._durable.reported_empty(message.node)  # type: ignore[union-attr]
         elif isinstance(message, Requests | Bootstrap | Close | HeartbeatReply):
             self._as_owner(node, message.feed, message.epoch, message.owner)
             if isinstance(message, Requests):
@@ -252,6 +260,10 @@ class Orders:
         if fence.closed and token.epoch <= fence.epoch:
             what = f"{span} is started under {token} after its feed was closed by {fence}"
             _broken(Law.DRAIN, feed, what, about)
+
+
+def _works(maintainer: Maintainer) -> bool:
+    return maintainer.outcome is None
 
 
 def _broken(law: Law, feed: FeedId, what: str, about: str) -> NoReturn:

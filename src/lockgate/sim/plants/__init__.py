@@ -3,7 +3,23 @@
 A checker that no bug has ever set off proves nothing. Every plant says which law it breaks.
 """
 
-from lockgate.sim.plants import at_maintainer, at_node, at_owner, at_sink, at_writer
+from lockgate.sim.plants import (
+    at_coordinator,
+    at_maintainer,
+    at_node,
+    at_owner,
+    at_sink,
+    at_writer,
+)
 from lockgate.sim.plants.registry import PLANTS, Plant
 
-__all__ = ["PLANTS", "Plant", "at_maintainer", "at_node", "at_owner", "at_sink", "at_writer"]
+__all__ = [
+    "PLANTS",
+    "Plant",
+    "at_coordinator",
+    "at_maintainer",
+    "at_node",
+    "at_owner",
+    "at_sink",
+    "at_writer",
+]

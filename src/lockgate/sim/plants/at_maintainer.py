@@ -6,12 +6,15 @@ from lockgate.core.maintainer.barrier import Barrier, BarrierState
 from lockgate.core.maintainer.checkpoint import Checkpoint
 from lockgate.core.maintainer.intake import Intake
 from lockgate.core.maintainer.intent import Intent
+from lockgate.core.maintainer.maintainer import Maintainer
 from lockgate.core.maintainer.operating import Operating
 from lockgate.core.operators.add import Placement
 from lockgate.core.operators.merge import Merge
 from lockgate.core.operators.remove import Removal
 from lockgate.core.operators.split import Split, SplitState
 from lockgate.model.ddl import DdlKind
+from lockgate.model.events import Tick
+from lockgate.model.feeds import Goal, Outcome
 from lockgate.model.ids import NodeRef, Token
 from lockgate.model.positions import Position
 from lockgate.model.records import OperatorKind, OperatorRecord, ProgressRecord, Record, key_of
@@ -227,3 +230,20 @@ def _birth_twice(self: Barrier) -> tuple[Any, ...]:
 
 
 _births = Barrier._births
+
+
+@plant(
+    "stopped-without-closing",
+    "a feed is reported as stopped while the sink still honours its tokens",
+    Law.FENCE,
+    Maintainer,
+    "_revoke",
+)
+def _stopped_without_closing(self: Maintainer, tick: Tick) -> None:
+    if self.goal is Goal.REMOVE:
+        _revoke(self, tick)
+    else:
+        self._end(Outcome.STOPPED)
+
+
+_revoke = Maintainer._revoke
