@@ -1,7 +1,7 @@
 """The fake network does to messages what its rates say, and nothing else."""
 
 from lockgate.model.ids import NodeRef
-from lockgate.model.messages import Message, Stale
+from lockgate.model.messages import Bootstrap, Message, Stale
 from lockgate.sim.faults import Faults
 from lockgate.sim.loop import Loop
 from lockgate.sim.network import Network
@@ -80,3 +80,14 @@ def test_what_a_node_says_to_itself_is_never_lost() -> None:
     wire.faults.loss = 1.0
     wire.send(sender="a", to="a")
     assert len(wire.heard) == 1
+
+
+def test_a_bootstrap_of_the_past_comes_again() -> None:
+    wire = Wire()
+    wire.network.echo()
+    wire.send()
+    bootstrap = Bootstrap("orders", 1, NodeRef("a", 1))
+    wire.network.send("a", "b", bootstrap)
+    wire.loop.run(wire.loop.now + 60_000)
+    wire.network.echo()
+    assert [message for _, _, message in wire.heard] == [MESSAGE, bootstrap, bootstrap]

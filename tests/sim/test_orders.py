@@ -9,7 +9,7 @@ from lockgate.model.batch import Batch, Raise
 from lockgate.model.ddl import Ddl, DdlKind
 from lockgate.model.feeds import FeedSpec, FeedState, Goal
 from lockgate.model.ids import NodeRef, Token
-from lockgate.model.instructions import StartDispatcher, StopDispatcher
+from lockgate.model.instructions import Commit, Send, StartDispatcher, StopDispatcher
 from lockgate.model.messages import (
     Bootstrap,
     BootstrapReply,
@@ -17,6 +17,7 @@ from lockgate.model.messages import (
     Heartbeat,
     NodeReport,
     Requests,
+    Stale,
     StartMaintainer,
 )
 from lockgate.model.records import (
@@ -57,6 +58,7 @@ class Node:
     executor: Executor
     deadlines: dict[int, int] = field(default_factory=lambda: {1: 100})
     acting: int = 0
+    serving: int = 1
     maintainers: list[Maintainer] = field(default_factory=list)
     replaced: bool = False
     now: int = 0
@@ -263,3 +265,21 @@ def test_a_report_counts_as_empty_only_while_nothing_runs(scene: Scene) -> None:
     scene.node.executor.running.clear()
     scene.orders.sent(scene.node, NodeReport(OWNER, 1, 2, (), 0))
     scene.durable.landed(0, done)
+
+
+def test_a_stale_order_that_is_not_answered(scene: Scene) -> None:
+    scene.durable.joined(OWNER)
+    scene.local(FenceRecord(FEED, NodeRef("n2", 1), 2))
+    order = Requests(FEED, 1, OWNER, 1, ())
+    scene.orders.obeyed(scene.node, order, [Send("n1", Stale(FEED, 1, OWNER, 2))])
+    with broken(Law.FENCE, "does not tell"):
+        scene.orders.obeyed(scene.node, order, [])
+    scene.node.serving = 0
+    scene.orders.obeyed(scene.node, order, [])
+
+
+def test_a_bootstrap_that_re_opens_a_tombstone(scene: Scene) -> None:
+    scene.local(FenceRecord(FEED, OWNER, 1, closed=True))
+    admits = Commit(Batch("node:n1", 2, 1, (FenceRecord(FEED, OWNER, 1),)))
+    with broken(Law.FENCE, "obeys"):
+        scene.orders.obeyed(scene.node, Bootstrap(FEED, 1, OWNER), [admits])

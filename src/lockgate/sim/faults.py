@@ -16,6 +16,8 @@ class Faults:
     repeat: float
     repeat_late: float
     """Repeated much later, when the world has changed."""
+    echo_ms: int
+    """Mean interval at which some bootstrap of the past comes again."""
     slow: float
     # The metastore, per request.
     not_landed: float
@@ -64,6 +66,7 @@ class Faults:
         "ddl_share",
         "dispatcher_failed",
         "drain_ms",
+        "echo_ms",
         "feed_verb_ms",
         "hang_ms",
         "heat",
@@ -137,6 +140,7 @@ class Faults:
         self.legacy_ms = every(0.3, 3_000)
         self.feed_verb_ms = every(0.6, 4_000, 10_000)
         self.span_verb_ms = every(0.75, 250, 600, 2_000)
+        self.echo_ms = every(0.4, 400, 1_500)
         self.drain_ms = every(0.35, 10_000, 20_000)
         self.ddl_share = rate(0.85, 0.005, 0.015, 0.04)
         self.until_share = rate(0.3, 0.1)

@@ -43,6 +43,7 @@ class Mischief:
         self._every(faults.pause_ms, self._pause)
         self._every(faults.hang_ms, self._hang)
         self._every(faults.partition_ms, self._partition)
+        self._every(faults.echo_ms, self._world.network.echo)
         self._every(faults.clock_jump_ms, self._jump)
         self._every(faults.store_clock_jump_ms, self._jump_store)
         self._every(faults.store_outage_ms, self._outage)

@@ -7,7 +7,7 @@ takes a moment.
 from collections.abc import Callable
 
 from lockgate.model.ids import NodeId
-from lockgate.model.messages import Message
+from lockgate.model.messages import Bootstrap, Message
 from lockgate.sim.faults import Faults
 from lockgate.sim.loop import Loop
 from lockgate.sim.probes import Probe, Probes
@@ -31,10 +31,14 @@ class Network:
         self.cut: dict[tuple[NodeId, NodeId], int] = {}
         """Links that carry nothing, with how many partitions cut them."""
         self.sent = 0
+        self._past: list[tuple[NodeId, Message]] = []
+        """The bootstraps of all owners so far: few, and dangerous for as long as they are about."""
 
     def send(self, sender: NodeId, to: NodeId, message: Message) -> None:
         """Try to hand `message` over."""
         self.sent += 1
+        if type(message) is Bootstrap:
+            self._past.append((to, message))
         loop, faults = self._loop, self._faults
         if sender == to:
             loop.after(SELF_MS, self._deliver, to, message)
@@ -59,6 +63,12 @@ class Network:
     def _deliver_late(self, to: NodeId, message: Message) -> None:
         self._probes.hit(Probe.MESSAGE_MUCH_LATER)
         self._deliver(to, message)
+
+    def echo(self) -> None:
+        """Some former owner's bootstrap comes again, however long ago it was sent."""
+        if self._past:
+            self._faults.count += 1
+            self._deliver_late(*self._loop.rng.choice(self._past))
 
     # --- partitions -------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ had under way at the metastore and at the sink still arrives there.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+from lockgate.core.dispatchers.manager import DispatcherManager, ManagerState
 from lockgate.core.maintainer.maintainer import Maintainer
 from lockgate.core.node import NodeCore
 from lockgate.model.batch import Joined, Loaded, Renewed
@@ -112,6 +113,14 @@ class SimNode:
     def clock(self) -> Millis:
         """The node's own time, when it decided what it does now."""
         return self._said_at
+
+    @property
+    def serving(self) -> int:
+        """The life in which it has read its journal and takes orders; 0: it does not."""
+        core = self.core
+        if core is None or core.ref is None or not isinstance(core.manager, DispatcherManager):
+            return 0
+        return core.ref.incarnation if core.manager.state is ManagerState.ACTIVE else 0
 
     @property
     def maintainers(self) -> list[Maintainer]:

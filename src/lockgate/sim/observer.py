@@ -66,6 +66,8 @@ class Observer:
         self._owners: dict[FeedId, tuple[NodeId, int]] = {}
         self._drains: dict[NodeId, NodeRef] = {}
         self._fences: dict[tuple[NodeId, FeedId], FenceRecord] = {}
+        self._fenced_by: dict[tuple[NodeId, FeedId], int] = {}
+        """The life that wrote the fence."""
         self._replied: set[tuple[FeedId, int, NodeRef]] = set()
 
     # --- the metastore ----------------------------------------------------------------------
@@ -80,7 +82,9 @@ class Observer:
         else:
             for record in batch.puts:
                 if isinstance(record, FenceRecord):
-                    self._fences[scope.removeprefix("node:"), record.feed] = record
+                    node = scope.removeprefix("node:")
+                    self._fences[node, record.feed] = record
+                    self._fenced_by[node, record.feed] = batch.fence
                     if record.epoch == 0 and record.owner is not None:
                         self._probes.hit(Probe.UNFENCED_ADMITTED)
         return []
@@ -190,6 +194,8 @@ class Observer:
             fence = self._fences.get((node, message.feed))
             if fence is not None and fence.closed and 0 < message.epoch <= fence.epoch:
                 hit(Probe.TOMBSTONE_STOPPED_BOOTSTRAP)
+                if self._fenced_by[node, message.feed] < incarnation:
+                    hit(Probe.TOMBSTONE_OF_FORMER_LIFE)
         elif isinstance(message, BootstrapReply):
             key = (message.feed, message.epoch, message.node)
             if key in self._replied:

@@ -10,10 +10,12 @@ from lockgate.core.maintainer.maintainer import Maintainer
 from lockgate.model.ddl import Ddl
 from lockgate.model.ids import Epoch, FeedId, Millis, NodeId, NodeRef, SpanId, Token
 from lockgate.model.instructions import (
+    Commit,
     HoldDispatcher,
     Instruction,
     PassBarrier,
     ReleaseDispatcher,
+    Send,
     StartDispatcher,
     StopDispatcher,
     WriteBarrier,
@@ -28,8 +30,10 @@ from lockgate.model.messages import (
     Message,
     NodeReport,
     Requests,
+    Stale,
     StartMaintainer,
 )
+from lockgate.model.records import FenceRecord
 from lockgate.model.requests import Create, Hold, Pass, Prepare, Remove, Write
 from lockgate.model.statuses import DispatcherStatus, Stage
 from lockgate.sim.durable import Durable, FeedFacts
@@ -66,6 +70,11 @@ class Speaker(Protocol):
 
     def clock(self) -> Millis:
         """The node's own time."""
+        ...
+
+    @property
+    def serving(self) -> int:
+        """The life in which it has read its journal and takes orders; 0: it does not."""
         ...
 
     @property
@@ -178,9 +187,20 @@ class Orders:
         if not stale:
             return
         for instruction in out:
-            if isinstance(instruction, EFFECTS) and instruction.feed == order.feed:
+            if (isinstance(instruction, EFFECTS) and instruction.feed == order.feed) or (
+                isinstance(instruction, Commit) and _admits(instruction, order)
+            ):
                 what = f"{node.id} obeys {order} behind {fence}: {instruction}"
                 _broken(Law.FENCE, order.feed, what, about_node(node.id))
+        if order.epoch < fence.epoch and self._takes(node, order) and not _told(order, out):
+            what = f"{node.id} does not tell {order} that {fence} is newer"
+            _broken(Law.FENCE, order.feed, what, about_node(node.id))
+
+    def _takes(self, node: Speaker, order: Order) -> bool:
+        """The order is for this life of the node, and nobody else has got a newer one."""
+        serving = node.serving
+        to = serving if isinstance(order, Bootstrap) else order.to
+        return 0 < serving == to == self._durable.incarnations.get(node.id)
 
     def _start_maintainer(self, node: Speaker, message: StartMaintainer) -> None:
         recorded = self._durable.feed(message.feed).owners.get(message.epoch)
@@ -260,6 +280,27 @@ class Orders:
         if fence.closed and token.epoch <= fence.epoch:
             what = f"{span} is started under {token} after its feed was closed by {fence}"
             _broken(Law.DRAIN, feed, what, about)
+
+
+def _admits(commit: Commit, order: Order) -> bool:
+    """The sender of the order becomes the owner here."""
+    return any(
+        isinstance(record, FenceRecord)
+        and (record.feed, record.epoch, record.owner) == (order.feed, order.epoch, order.owner)
+        and not record.closed
+        for record in commit.batch.puts
+    )
+
+
+def _told(order: Order, out: list[Instruction]) -> bool:
+    """The sender of the order hears that somebody newer was seen."""
+    return any(
+        isinstance(said, Send)
+        and said.to == order.owner.node
+        and isinstance(said.message, Stale)
+        and (said.message.feed, said.message.epoch) == (order.feed, order.epoch)
+        for said in out
+    )
 
 
 def _works(maintainer: Maintainer) -> bool:

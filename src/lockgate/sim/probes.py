@@ -17,6 +17,7 @@ class Probe(Enum):
     BOOTSTRAP_ANSWERED_TWICE = "a node answered one bootstrap again"
     STALE_TOLD = "a node told a maintainer that it is stale"
     TOMBSTONE_STOPPED_BOOTSTRAP = "a bootstrap met a tombstone and created nothing"
+    TOMBSTONE_OF_FORMER_LIFE = "a tombstone held although its node had started anew"
     UNFENCED_ADMITTED = "an owner of epoch 0 was admitted where nothing else was seen"
     UNFENCED_REFUSED = "an owner of epoch 0 was refused after a fenced one"
     # The metastore.

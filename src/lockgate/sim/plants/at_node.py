@@ -11,6 +11,7 @@ from lockgate.core.dispatchers.manager import DispatcherManager
 from lockgate.core.member import MemberMachine
 from lockgate.model.ids import Epoch, Incarnation, NodeRef, Token
 from lockgate.model.instructions import StopDispatcher
+from lockgate.model.records import FenceRecord
 from lockgate.model.requests import Create, Prepare, Remove
 from lockgate.model.statuses import DispatcherStatus, Stage
 from lockgate.sim.plants.registry import also, plant
@@ -96,6 +97,32 @@ def _tombstone_in_memory(self: DispatcherManager, desk: Desk) -> None:
     desk.closing = False
     desk.fence.close()
     self._reply_close(desk)
+
+
+@plant(
+    "tombstones-not-restored",
+    "a node that starts again does not know which feeds its former life saw closed",
+    Law.FENCE,
+    DispatcherManager,
+    "_restore_fence",
+)
+def _tombstones_not_restored(self: DispatcherManager, record: FenceRecord) -> None:
+    if not record.closed:
+        _restore_fence(self, record)
+
+
+_restore_fence = DispatcherManager._restore_fence
+
+
+@plant(
+    "stale-untold",
+    "a stale owner's orders are dropped, and nobody tells it that it is stale",
+    Law.FENCE,
+    DispatcherManager,
+    "_refuse",
+)
+def _stale_untold(_self: DispatcherManager, _message: Any, _desk: Desk) -> None:
+    return None
 
 
 @plant(
