@@ -2,29 +2,29 @@
 
     metastore ──landed, joined, elected──► Durable   what the records alone say
     nodes     ──sent, started──► Orders              what is said and begun, held against it
+                      └────────► Handover            who had a span before
     sink      ──claimed, applied, ddl, closed──► Ledger     what was done to every key
     nodes     ──ticked──► here                       what only the maintainers can show
 
 Each raises `LawBroken`. What needs a healed world is in `healed`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from lockgate.core.maintainer.maintainer import Maintainer
 from lockgate.model.batch import Batch, Leader
 from lockgate.model.feeds import Goal
 from lockgate.model.ids import Epoch, FeedId, NodeId, NodeRef, OperatorId, SpanId
+from lockgate.model.messages import Message, Requests
 from lockgate.model.records import COORDINATOR, FeedRecord, OperatorRecord
-from lockgate.sim.dispatcher import Dispatcher
 from lockgate.sim.durable import Durable
+from lockgate.sim.handover import Handover, Running
 from lockgate.sim.ledger import Ledger
 from lockgate.sim.loop import Loop
 from lockgate.sim.observer import Observer
-from lockgate.sim.orders import Orders
+from lockgate.sim.orders import Orders, Speaker
 from lockgate.sim.sink import Sink
 from lockgate.sim.violation import Law, LawBroken, about_feed, about_span
-
-Running = Mapping[tuple[FeedId, SpanId], Dispatcher]
 
 
 class Checkers:
@@ -45,13 +45,16 @@ class Checkers:
         self.durable = Durable(sink)
         self._maintainers: dict[tuple[FeedId, Epoch], Maintainer] = {}
         self.orders = Orders(self.durable, sink)
+        self._handover = Handover(running)
 
     def landed(self, batch: Batch) -> None:
         """A batch became durable."""
         for feed, merge in self._observer.landed(batch):
             self._merged(feed, merge)
         self.durable.landed(self._loop.now, batch)
-        if batch.scope == COORDINATOR:
+        if batch.scope.startswith("feed:"):
+            self._handover.landed(self._loop.now, batch)
+        elif batch.scope == COORDINATOR:
             for record in batch.puts:
                 if isinstance(record, FeedRecord):
                     self._rests(record)
@@ -72,6 +75,16 @@ class Checkers:
                 if dispatcher.token == claimed.get(span):
                     what = f"{feed}: {merge.operator} is committed, and {span} runs on {node}"
                     raise LawBroken(Law.DRAIN, what, (about_feed(feed), about_span(feed, span)))
+
+    def sent(self, node: Speaker, message: Message) -> None:
+        """A message left the core."""
+        self.orders.sent(node, message)
+        if isinstance(message, Requests):
+            self._handover.sent(message)
+
+    def looked(self, maintainers: Iterable[Maintainer]) -> None:
+        """Owners have looked at who is there."""
+        self._handover.looked(self._loop.now, maintainers)
 
     def joined(self, ref: NodeRef) -> None:
         """A node got a life."""

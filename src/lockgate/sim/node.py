@@ -51,6 +51,8 @@ POST_MS = 1
 # Looked up for every event, where a set of types is several times faster than a union.
 MESSAGES = frozenset(get_args(Message))
 ORDERS = frozenset(get_args(Order))
+LOOKING = frozenset({Tick, Joined, Renewed})
+"""With these a node looks at who is there."""
 LOOKED_AT = frozenset({Joined, Renewed, Loaded})
 
 
@@ -277,6 +279,8 @@ class SimNode:
             about = (about_node(self.id),)
             raise LawBroken(Law.CONTRACT, f"{self.id}: {error!r}", about, story) from error
         now = self._said_at = core.now
+        if type(event) in LOOKING:
+            world.checkers.looked(self.maintainers)
         if type(event) in ORDERS:
             world.checkers.orders.obeyed(self, cast("Order", event), out)
         if not self._carry_out_all(out):
@@ -312,7 +316,7 @@ class SimNode:
     # --- instructions out -------------------------------------------------------------------
 
     def _send(self, send: Send) -> None:
-        self._world.checkers.orders.sent(self, send.message)
+        self._world.checkers.sent(self, send.message)
         self._world.observer.sent(send.message)
         self._world.network.send(self.id, send.to, send.message)
 

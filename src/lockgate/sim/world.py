@@ -20,9 +20,10 @@ from lockgate.model.ids import FeedId, NodeId
 from lockgate.model.messages import Message
 from lockgate.model.records import FeedRecord
 from lockgate.sim import settings
-from lockgate.sim.checkers import Checkers, Running
+from lockgate.sim.checkers import Checkers
 from lockgate.sim.closer import Closer
 from lockgate.sim.faults import Faults
+from lockgate.sim.handover import Running
 from lockgate.sim.healed import Healed
 from lockgate.sim.ledger import Ledger
 from lockgate.sim.loop import Loop

@@ -10,6 +10,7 @@ from lockgate.core.maintainer.maintainer import Maintainer
 from lockgate.core.maintainer.operating import Operating
 from lockgate.core.operators.add import Placement
 from lockgate.core.operators.merge import Merge
+from lockgate.core.operators.move import Move
 from lockgate.core.operators.remove import Removal
 from lockgate.core.operators.split import Split, SplitState
 from lockgate.model.ddl import DdlKind
@@ -77,6 +78,17 @@ def _stale_operators_restored(self: Intent, records: tuple[Record, ...]) -> None
 
 
 _take_over = Intent.take_over
+
+
+@plant(
+    "moved-before-stopped",
+    "a move goes on to its destination before the origin has stopped",
+    Law.DRAIN,
+    Move,
+    "_seen_stopping",
+)
+def _moved_before_stopped(self: Move, _seen: Any) -> None:
+    self._origin_is_out()
 
 
 @plant(
