@@ -194,7 +194,8 @@ class HostileOrders(RuleBasedStateMachine):
         run, journal = self.runs.get(status.span), self.journal(status.span)
         if status.stage is Stage.GONE:
             assert run is None, "told gone while it runs"
-            assert journal is None
+            former = journal is not None and journal.token.incarnation < self.ref.incarnation
+            assert journal is None or former
             self.gone[status.span] = max(self.gone.get(status.span, NO_TOKEN), status.token)
         elif status.stage is not Stage.STOPPING:
             assert journal is not None
