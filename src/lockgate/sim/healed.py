@@ -38,8 +38,9 @@ class Healed:
 
     def missing(self) -> str | None:
         """What is not done yet, or None."""
-        if not self._world.people.content:
-            return "people wait for an answer"
+        waiting = self._world.people.waiting()
+        if waiting:
+            return f"people wait for an answer to {waiting}"
         for feed in self._world.sources:
             record = self._world.feed_record(feed)
             if record is None:

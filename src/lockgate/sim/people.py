@@ -1,7 +1,9 @@
 """People: they create, pause, resume and remove feeds, move things about and drain nodes.
 
-A person asks whoever is in charge at the moment, and asks again when nobody answers. Of each
-feed it is known what was wished for last; in the healed world the wishes must have come true.
+A person asks whoever is in charge at the moment, and asks again when nobody answers. Who asked
+for something about a span waits for the process that took it: while that lives it has to
+answer, be it that the feed is not its own any more. Of each feed it is known what was wished
+for last; in the healed world the wishes must have come true.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -36,10 +38,12 @@ from lockgate.sim.dispatcher import split_points
 from lockgate.sim.violation import Law, LawBroken, about_feed, about_node
 
 if TYPE_CHECKING:
+    from lockgate.sim.node import SimNode
     from lockgate.sim.world import World
 
 ASK_AGAIN_MS = 2_500
 LOOK_MS = 700
+INSIST_MS = 10_000
 TRY_AGAIN = frozenset(
     {
         "not-coordinator",
@@ -60,6 +64,16 @@ class Asked(NamedTuple):
     verb: FeedVerb | SpanVerb
     first_at: int
     asked_at: int
+    taker: "tuple[SimNode, int] | None" = None
+    """The process that was asked."""
+
+    @property
+    def is_taken(self) -> bool:
+        """Whoever was asked about a span is still there, and owes an answer."""
+        if self.taker is None or not isinstance(self.verb, SpanVerb):
+            return False
+        node, life = self.taker
+        return node.up and node.life == life
 
 
 class People:
@@ -84,17 +98,15 @@ class People:
         self._loop.after(LOOK_MS, self._look)
         now = self._loop.now
         for request, asked in list(self._asked.items()):
-            if now - asked.asked_at >= ASK_AGAIN_MS:
-                if isinstance(asked.verb, SpanVerb) and now - asked.first_at > 10_000:
-                    del self._asked[request]
-                else:
-                    self._asked[request] = asked._replace(asked_at=now)
-                    self._say(asked.verb)
+            if now - asked.asked_at >= ASK_AGAIN_MS and not asked.is_taken:
+                self._asked[request] = asked._replace(asked_at=now, taker=self._say(asked.verb))
 
-    @property
-    def content(self) -> bool:
-        """Every verb about feeds has its answer."""
-        return not self._busy
+    def waiting(self) -> list[str]:
+        """Verbs about feeds and spans without an answer."""
+        spans = [
+            request for request, asked in self._asked.items() if isinstance(asked.verb, SpanVerb)
+        ]
+        return [*self._busy.values(), *spans]
 
     # --- asking and hearing -----------------------------------------------------------------
 
@@ -103,14 +115,14 @@ class People:
         return f"r{self._count}"
 
     def _ask(self, verb: FeedVerb | SpanVerb) -> None:
-        self._asked[verb.request] = Asked(verb, self._loop.now, self._loop.now)
         if isinstance(verb, CreateFeed | PauseFeed | ResumeFeed | RemoveFeed):
             if verb.feed in self._busy:
                 self._argued[verb.feed] = self._loop.now
             self._busy[verb.feed] = verb.request
-        self._say(verb)
+        taker = self._say(verb)
+        self._asked[verb.request] = Asked(verb, self._loop.now, self._loop.now, taker)
 
-    def _say(self, verb: FeedVerb | SpanVerb) -> None:
+    def _say(self, verb: FeedVerb | SpanVerb) -> "tuple[SimNode, int]":
         """Tell the node in charge; now and then the wrong one."""
         world = self._world
         node = None
@@ -124,12 +136,16 @@ class People:
         world.note("people", f"ask {node}", verb)
         target = world.nodes[node]
         self._loop.after(5, target.deliver, target.life, verb)
+        return target, target.life
 
     def answered(self, answer: Answer) -> None:
         """A node answers."""
         asked = self._asked.get(answer.request)
         self._world.note("people", "hear", answer)
-        if asked is None or answer.code in TRY_AGAIN:
+        if asked is None:
+            return
+        if answer.code in TRY_AGAIN and self._insists(asked):
+            self._asked[answer.request] = asked._replace(taker=None)
             return
         del self._asked[answer.request]
         verb = asked.verb
@@ -137,6 +153,10 @@ class People:
             del self._busy[verb.feed]
         if not answer.code:
             self._believed(verb, asked.first_at)
+
+    def _insists(self, asked: Asked) -> bool:
+        """About spans, people lose interest after a while."""
+        return not isinstance(asked.verb, SpanVerb) or self._loop.now - asked.first_at < INSIST_MS
 
     def _believed(self, verb: FeedVerb | SpanVerb, since: int) -> None:
         """Done, they say; then it must be durable."""

@@ -20,6 +20,7 @@ def draw(rng: Random) -> CoreConfig:
         bootstrap_wait_ms=rng.choice((500, 1_500, 1_500, 3_000)),
         silence_ms=rng.choice((2_500, 3_600, 5_000)),
         merge_wait_ms=rng.choice((1_500, 4_000, 8_000)),
+        wish_wait_ms=rng.choice((2_000, 8_000, 30_000)),
         balance_ms=rng.choice((1_500, 3_000)),
         backoff_ms_min=500,
         backoff_ms_max=2_000,

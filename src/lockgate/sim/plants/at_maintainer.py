@@ -92,6 +92,21 @@ def _moved_before_stopped(self: Move, _seen: Any) -> None:
 
 
 @plant(
+    "person-forgotten",
+    "an owner that is replaced does not answer those who asked it for something",
+    Law.LIVENESS,
+    Operating,
+    "_settle_request",
+)
+def _person_forgotten(self: Operating, request: str, fate: str) -> None:
+    if fate != "owner-lost":
+        _settle_request(self, request, fate)
+
+
+_settle_request = Operating._settle_request
+
+
+@plant(
     "merge-of-strangers",
     "spans that are not neighbours are merged",
     Law.COVER,
@@ -212,7 +227,7 @@ def _held_for_ever(_self: Intake, _node: NodeRef, _status: Any) -> None:
 @plant(
     "operator-record-left",
     "a split leaves its operator's record behind when it commits",
-    Law.COVER,
+    Law.LIVENESS,
     Split,
     "_end",
 )
