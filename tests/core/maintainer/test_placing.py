@@ -432,3 +432,13 @@ def test_a_wish_that_cannot_begin_holds_up_no_drain() -> None:
     owner.see(A, B, C, draining=(draining,))
     owner.tick(TIMING.balance_ms)
     assert moved.id in [stop.span for _, stop in owner.asked(Remove)]
+
+
+def test_what_failed_under_a_former_owner_is_tried_anew() -> None:
+    former = running("t")
+    span, node = former.only(), node_of(former, former.only().id)
+    owner = Owner(epoch=2, former=former)
+    failed = DispatcherStatus(span.id, span.token, Stage.FAILED, trouble=Trouble("broken", False))
+    owner.boot({node: (failed,), other(node): ()})
+    assert owner.machine.status().trouble is None
+    assert span.id in [request.span for _, request in owner.asked(Create)]

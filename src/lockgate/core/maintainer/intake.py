@@ -66,7 +66,7 @@ class Intake:
             span.refused(now, self.config.timing.resend_ms)
             if span.refusals >= self.config.policy.refusals_max:
                 self.trouble = status.trouble
-        elif status.stage is Stage.FAILED:
+        elif status.stage is Stage.FAILED and not self._is_of_former_owner(status):
             self.trouble = status.trouble
 
     def miss(self, beat: Heartbeat) -> None:
@@ -91,8 +91,17 @@ class Intake:
             self.hands.ask(node, Pass(status.span, status.token, status.barrier))
         if status.operator and not self.operating.is_active(status.operator):
             self._release(node, status)
-        if status.stage in NOT_RUNNING and self.operating.holder(span.id) is None:
+        if self.operating.holder(span.id) is None and self._must_be_placed_anew(status):
             self.spans.lose(span.id)
+
+    def _must_be_placed_anew(self, status: DispatcherStatus) -> bool:
+        """What failed under a former owner was that owner's trouble; it gets a new try."""
+        if status.stage is Stage.FAILED:
+            return self._is_of_former_owner(status)
+        return status.stage in NOT_RUNNING
+
+    def _is_of_former_owner(self, status: DispatcherStatus) -> bool:
+        return status.token.epoch < self.operating.epoch
 
     def _release(self, node: NodeRef, status: DispatcherStatus) -> None:
         """The merge that holds it is not under way: it aborted, or its owner died."""
