@@ -13,9 +13,11 @@ from lockgate.model.events import (
     DispatcherRefused,
     DispatcherStarted,
     DispatcherStopped,
+    SinkCloseFailed,
 )
 from lockgate.model.ids import Token
 from lockgate.model.instructions import (
+    CloseSink,
     HoldDispatcher,
     PassBarrier,
     ReleaseDispatcher,
@@ -24,6 +26,7 @@ from lockgate.model.instructions import (
     WriteBarrier,
 )
 from lockgate.model.spans import TRIGGER, TRIGGER_SPEC, SpanSpec
+from lockgate.sim.closer import Closer
 from lockgate.sim.executor import Executor
 from lockgate.sim.faults import Faults
 from lockgate.sim.loop import Action, Loop
@@ -182,6 +185,30 @@ def test_an_unknown_outcome_is_cleared_up_by_claiming_again(process: Process) ->
     process.run()
     assert process.place.probes.hits[Probe.SINK_OUTCOME_UNKNOWN] > 0
     assert process.position == process.place.source.head
+
+
+def test_a_sink_that_is_down_is_claimed_again_when_it_is_back(process: Process) -> None:
+    process.place.sink.down = True
+    process.start(A, WORKS)
+    process.loop.run(5_000)
+    assert not process.events
+    process.place.sink.down = False
+    process.loop.run(10_000)
+    assert isinstance(process.events[0], DispatcherStarted)
+    assert process.place.probes.hits[Probe.SINK_DOWN] > 1
+
+
+def test_a_sink_that_is_down_is_not_closed() -> None:
+    process, answers = Process(), list[Any]()
+    closer = Closer(process.loop, process.faults, process.place.probes, process.place.sink)
+    process.place.sink.down = True
+    closer.close(CloseSink(FEED, token(1, 99), False), answers.append)
+    process.loop.run(1_000)
+    assert [type(answer) for answer in answers] == [SinkCloseFailed]
+    assert process.place.ledger.feed(FEED).void is None
+    process.place.sink.down = False
+    process.loop.run(30_000)
+    assert process.place.ledger.feed(FEED).void == token(1, 99)
 
 
 def test_a_task_may_outlive_its_process_and_is_then_shut_out(process: Process) -> None:

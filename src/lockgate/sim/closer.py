@@ -27,9 +27,10 @@ class Closer:
         self._loop.after(self._loop.between(*CLOSE_MS), self._close, close, answer)
 
     def _close(self, close: CloseSink, answer: Callable[[SinkEvent], None]) -> None:
-        if self._loop.chance(self._faults.close_failed):
+        down = self._sink.down
+        if down or self._loop.chance(self._faults.close_failed):
             self._faults.count += 1
-            self._probes.hit(Probe.CLOSE_FAILED)
+            self._probes.hit(Probe.CLOSE_DOWN if down else Probe.CLOSE_FAILED)
             self._loop.after(self._loop.between(*LATER_MS), self._run_late, close)
             answer(SinkCloseFailed(close.feed, close.token, "connection lost"))
         elif self._run(close):
@@ -44,4 +45,7 @@ class Closer:
         return False
 
     def _run_late(self, close: CloseSink) -> None:
-        self._run(close)
+        if self._sink.down:
+            self._loop.after(self._loop.between(*LATER_MS), self._run_late, close)
+        else:
+            self._run(close)

@@ -199,7 +199,9 @@ class Executor:
         if not self._loop.chance(self._faults.zombie) and self._defer(self._commit, tx):
             return
         dispatcher.tx = None
-        if self._loop.chance(self._faults.sink_unknown):
+        if self._sink.down:
+            self._time_out(tx)
+        elif self._loop.chance(self._faults.sink_unknown):
             self._lose_outcome(tx)
         else:
             self._committed(dispatcher, tx.run())
@@ -219,6 +221,9 @@ class Executor:
             )
 
     def _commit_orphan(self, tx: Transaction) -> None:
+        if self._sink.down:
+            self._later(tx)
+            return
         if not tx.late and self._loop.chance(0.5):
             tx.late = True
             self._later(tx)
@@ -233,15 +238,30 @@ class Executor:
     def _lose_outcome(self, tx: Transaction) -> None:
         """The connection broke: it landed, or did not, or will land when nobody expects it."""
         self._faults.count += 1
-        if self._loop.chance(self._faults.sink_later):
-            late = Transaction(tx.dispatcher, tx.run)
-            late.orphan = True
-            self._later(late)
-        elif self._loop.chance(0.5):
+        if not self._arrives_later(tx) and self._loop.chance(0.5):
             tx.run()
-        if not tx.dispatcher.stopping:
+        self._ask_where(tx.dispatcher)
+
+    def _time_out(self, tx: Transaction) -> None:
+        """The sink cannot be reached: lost, or it arrives when the sink is back."""
+        self._faults.count += 1
+        self._probes.hit(Probe.SINK_DOWN)
+        self._arrives_later(tx)
+        self._ask_where(tx.dispatcher)
+
+    def _arrives_later(self, tx: Transaction) -> bool:
+        if not self._loop.chance(self._faults.sink_later):
+            return False
+        late = Transaction(tx.dispatcher, tx.run)
+        late.orphan = True
+        self._later(late)
+        return True
+
+    def _ask_where(self, dispatcher: Dispatcher) -> None:
+        """Claim again, to learn what has become of the transaction."""
+        if not dispatcher.stopping:
             self._probes.hit(Probe.SINK_OUTCOME_UNKNOWN)
-            self._claim(tx.dispatcher, UNKNOWN_MS)
+            self._claim(dispatcher, UNKNOWN_MS)
 
     def _claim(self, dispatcher: Dispatcher, delay: tuple[int, int] = CLAIM_MS) -> None:
         """Take the row, for the first time or to learn where it stands."""

@@ -45,9 +45,12 @@ class Faults:
     hang_ms: int
     partition_ms: int
     clock_jump_ms: int
+    clock_back_ms: int
+    """A node's clock is put back by an hour."""
     store_clock_jump_ms: int
     store_outage_ms: int
     store_cut_ms: int
+    sink_outage_ms: int
     legacy_ms: int
     """An owner of epoch 0, from before there were epochs, tries its luck."""
     # People, mean interval.
@@ -59,6 +62,7 @@ class Faults:
     until_share: float
 
     __slots__ = (
+        "clock_back_ms",
         "clock_jump_ms",
         "close_failed",
         "count",
@@ -82,6 +86,7 @@ class Faults:
         "repeat",
         "repeat_late",
         "sink_later",
+        "sink_outage_ms",
         "sink_slow",
         "sink_unknown",
         "slow",
@@ -134,9 +139,11 @@ class Faults:
         self.hang_ms = every(0.4, 8_000, 15_000)
         self.partition_ms = every(0.5, 5_000, 12_000)
         self.clock_jump_ms = every(0.3, 5_000, 12_000)
+        self.clock_back_ms = every(0.25, 8_000, 20_000)
         self.store_clock_jump_ms = every(0.2, 12_000)
         self.store_outage_ms = every(0.2, 12_000)
         self.store_cut_ms = every(0.3, 6_000, 12_000)
+        self.sink_outage_ms = every(0.3, 8_000, 15_000)
         self.legacy_ms = every(0.3, 3_000)
         self.feed_verb_ms = every(0.6, 4_000, 10_000)
         self.span_verb_ms = every(0.75, 250, 600, 2_000)

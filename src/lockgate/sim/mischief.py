@@ -25,6 +25,7 @@ PAUSE_MS = (300, 9_000)
 HANG_MS = (1_000, 12_000)
 PARTITION_MS = (500, 9_000)
 OUTAGE_MS = (500, 6_000)
+HOUR_MS = 3_600_000
 
 
 class Mischief:
@@ -45,9 +46,11 @@ class Mischief:
         self._every(faults.partition_ms, self._partition)
         self._every(faults.echo_ms, self._world.network.echo)
         self._every(faults.clock_jump_ms, self._jump)
+        self._every(faults.clock_back_ms, self._put_back)
         self._every(faults.store_clock_jump_ms, self._jump_store)
         self._every(faults.store_outage_ms, self._outage)
         self._every(faults.store_cut_ms, self._cut_off)
+        self._every(faults.sink_outage_ms, self._lose_sink)
         self._every(faults.legacy_ms, self._haunt)
         self._every(faults.feed_verb_ms, people.change_some_feed)
         self._every(faults.span_verb_ms, people.change_some_span)
@@ -152,6 +155,15 @@ class Mischief:
         self._world.note(node.id, "clock jumps", by)
         node.offset += by
 
+    def _put_back(self) -> None:
+        """A node's clock is put back by an hour: whoever waits for a time must not wait so long."""
+        node = self._some_node()
+        self._world.faults.count += 1
+        self._world.note(node.id, "clock is put back", HOUR_MS)
+        if node.up:
+            self._world.probes.hit(Probe.CLOCK_PUT_BACK)
+        node.offset -= HOUR_MS
+
     # --- the metastore ----------------------------------------------------------------------
 
     def _jump_store(self) -> None:
@@ -177,6 +189,18 @@ class Mischief:
         self._world.note(node, "is cut off from the metastore", "")
         self._world.metastore.cut.add(node)
         self._loop.after(self._loop.between(*OUTAGE_MS), self._world.metastore.cut.discard, node)
+
+    # --- the sink ---------------------------------------------------------------------------
+
+    def _lose_sink(self) -> None:
+        """Nobody reaches the sink for a while."""
+        self._world.faults.count += 1
+        self._world.note("sink", "is down", "")
+        self._world.sink.down = True
+        self._loop.after(self._loop.between(*OUTAGE_MS), self._sink_back)
+
+    def _sink_back(self) -> None:
+        self._world.sink.down = False
 
     # --- ghosts -----------------------------------------------------------------------------
 

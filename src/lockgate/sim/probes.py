@@ -56,10 +56,13 @@ class Probe(Enum):
     FEED_REBORN = "a feed was created again over its tombstone"
     CLOSE_TOO_LATE = "the sink refused to close for an old owner"
     CLOSE_UNBORN = "a feed was closed that had nothing at the sink"
+    SINK_DOWN = "a transaction met a sink that could not be reached"
+    CLOSE_DOWN = "a feed was to be closed at a sink that could not be reached"
     CLOSE_FAILED = "it was not known whether the sink closed"
     # Nodes.
     CRASH_BETWEEN = "a node died between two instructions of one event"
     TWO_PROCESSES = "a node was started anew while its old process still lived"
+    CLOCK_PUT_BACK = "a node's clock was put back by an hour while it ran"
     PAUSED_BETWEEN = "a node was paused between two instructions of one event"
     SELF_FENCED = "a node stopped everything because its lease was over"
     PAUSED_PAST_LEASE = "a paused node woke up after its lease, with dispatchers"

@@ -42,6 +42,8 @@ class Sink:
         self._ledger = ledger
         self._probes = probes
         self.feeds: dict[FeedId, SinkFeed] = {}
+        self.down = False
+        """Nobody can reach it; whoever tries hears nothing, and cannot know."""
 
     def feed(self, feed: FeedId) -> SinkFeed:
         found = self.feeds.get(feed)

@@ -145,7 +145,7 @@ class World:
         self.mischief.end()
         self.faults.heal()
         self.network.heal()
-        self.metastore.down = False
+        self.metastore.down = self.sink.down = False
         self.metastore.cut.clear()
         for twin in self.twins:
             twin.crash()

@@ -9,8 +9,10 @@ from lockgate.core.dispatchers.entry import Entry, EntryState
 from lockgate.core.dispatchers.fence import Fence, Standing
 from lockgate.core.dispatchers.manager import DispatcherManager
 from lockgate.core.member import MemberMachine
-from lockgate.model.ids import Epoch, Incarnation, NodeRef, Token
-from lockgate.model.instructions import StopDispatcher
+from lockgate.core.node import NodeCore
+from lockgate.model.events import Event
+from lockgate.model.ids import Epoch, Incarnation, Millis, NodeRef, Token
+from lockgate.model.instructions import Instruction, StopDispatcher
 from lockgate.model.records import FenceRecord
 from lockgate.model.requests import Create, Prepare, Remove
 from lockgate.model.statuses import DispatcherStatus, Stage
@@ -191,3 +193,18 @@ _on_erase = Desk._on_erase
 )
 def _lease_ignored(_self: MemberMachine, _now: int) -> bool:
     return False
+
+
+@plant(
+    "clock-goes-back",
+    "a node waits for a time that its clock, put back by an hour, has ahead of it again",
+    Law.LIVENESS,
+    NodeCore,
+    "handle",
+)
+def _clock_goes_back(self: NodeCore, now: Millis, event: Event) -> list[Instruction]:
+    self._now, self._put_back = min(self._now, now), 0
+    return _handle(self, now, event)
+
+
+_handle = NodeCore.handle
