@@ -52,7 +52,10 @@ class Healed:
 
     def _feed(self, feed: FeedId, record: FeedRecord) -> str | None:
         if record.goal is Goal.RUN:
-            return self._running(feed, record)
+            trouble = (
+                None if record.state is FeedState.NORMAL else "runs, and its trouble is not over"
+            )
+            return self._running(feed, record) or trouble
         if record.state in {FeedState.WARNING, FeedState.FAILED}:
             return f"in trouble: {record.error}"
         if record.owner is not None:
