@@ -3,18 +3,35 @@
 Runs without a violation so pay nothing for it.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from lockgate.model.batch import Batch, Loaded
 from lockgate.model.events import Tick
-from lockgate.model.ids import Millis
+from lockgate.model.ids import Millis, Token
 from lockgate.model.instructions import Commit, Renew, Send
 from lockgate.model.messages import BootstrapReply, Heartbeat, HeartbeatReply, NodeReport, Requests
 from lockgate.model.records import Record
+from lockgate.model.spans import TRIGGER, SpanSpec
+from lockgate.sim.loop import Loop
+from lockgate.sim.sink import Refusal, Sink
 
 ENTRIES_MAX = 80
 
 Note = tuple[Millis, str, str, Any]
+
+
+class SinkVerb(NamedTuple):
+    """A transaction at the sink, and what came of it."""
+
+    feed: str
+    span: str
+    verb: str
+    token: Token
+    outcome: Any
+
+    def __repr__(self) -> str:
+        outcome = self.outcome.value if isinstance(self.outcome, Refusal) else self.outcome
+        return f"{self.verb} {self.feed}/{self.span} under {self.token}: {outcome}"
 
 
 class Story:
@@ -26,6 +43,29 @@ class Story:
     def note(self, when: Millis, who: str, what: str, thing: Any) -> None:
         """Something happened."""
         self._notes.append((when, who, what, thing))
+
+    def listen(self, loop: Loop, sink: Sink) -> None:
+        """Take down every transaction at the sink from now on."""
+        claim, apply, write_ddl, close = sink.claim, sink.apply, sink.write_ddl, sink.close
+
+        def note(*told: Any) -> Any:
+            verb = SinkVerb(*told)
+            self.note(loop.now, "sink", "takes", verb)
+            return verb.outcome
+
+        def claimed(feed: str, spec: SpanSpec, token: Token, *rest: Any) -> Any:
+            return note(feed, spec.id, "claim", token, claim(feed, spec, token, *rest))
+
+        def applied(feed: str, span: str, token: Token, *rest: Any) -> Any:
+            return note(feed, span, "apply", token, apply(feed, span, token, *rest))
+
+        def written(feed: str, token: Token, *rest: Any) -> Any:
+            return note(feed, TRIGGER, "write DDL", token, write_ddl(feed, token, *rest))
+
+        def closed(feed: str, token: Token, forget: bool) -> Any:
+            return note(feed, TRIGGER, "close", token, close(feed, token, forget))
+
+        vars(sink).update(claim=claimed, apply=applied, write_ddl=written, close=closed)
 
     def about(self, entities: tuple[str, ...]) -> list[str]:
         """The last entries that concern the entities, oldest first."""
@@ -92,7 +132,8 @@ class Story:
 
         puts = [record for record in batch.puts if concerns(record)]
         deletes = [key for key in batch.deletes if not names or any(n in key.id for n in names)]
-        if not puts and not deletes and not batch.raises:
+        raises = [change for change in batch.raises if change.scope[5:] in feeds]
+        if not puts and not deletes and not raises:
             return None
         head = f"batch {batch.scope} fence {batch.fence} serial {batch.serial}"
-        return f"{head} puts {puts} deletes {deletes} raises {list(batch.raises)}"
+        return f"{head} puts {puts} deletes {deletes} raises {raises}"

@@ -72,6 +72,8 @@ class World:
             for index in range(2)
         }
         self.sink = Sink(self.source_of, self.ledger, self.probes)
+        if story is not None:
+            story.listen(self.loop, self.sink)
         self.observer = Observer(self.probes, self.sink, self._store)
         self.checkers = Checkers(self.loop, self.sink, self.ledger, self.observer, self._running)
         self.metastore = SimMetastore(
