@@ -13,6 +13,7 @@ from lockgate.model.instructions import Commit, Send, StartDispatcher, StopDispa
 from lockgate.model.messages import (
     Bootstrap,
     BootstrapReply,
+    Close,
     CloseReply,
     Heartbeat,
     NodeReport,
@@ -283,3 +284,11 @@ def test_a_bootstrap_that_re_opens_a_tombstone(scene: Scene) -> None:
     admits = Commit(Batch("node:n1", 2, 1, (FenceRecord(FEED, OWNER, 1),)))
     with broken(Law.FENCE, "obeys"):
         scene.orders.obeyed(scene.node, Bootstrap(FEED, 1, OWNER), [admits])
+
+
+def test_a_tombstone_answers_everything_but_its_own_close_with_stale(scene: Scene) -> None:
+    scene.durable.joined(OWNER)
+    scene.local(FenceRecord(FEED, OWNER, 1, closed=True))
+    scene.orders.obeyed(scene.node, Close(FEED, 1, OWNER, 1), [])
+    with broken(Law.FENCE, "does not tell"):
+        scene.orders.obeyed(scene.node, Bootstrap(FEED, 1, OWNER), [])

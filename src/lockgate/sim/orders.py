@@ -192,7 +192,7 @@ class Orders:
             ):
                 what = f"{node.id} obeys {order} behind {fence}: {instruction}"
                 _broken(Law.FENCE, order.feed, what, about_node(node.id))
-        if order.epoch < fence.epoch and self._takes(node, order) and not _told(order, out):
+        if self._takes(node, order) and not (_told(order, out) or _is_late(order, fence)):
             what = f"{node.id} does not tell {order} that {fence} is newer"
             _broken(Law.FENCE, order.feed, what, about_node(node.id))
 
@@ -289,6 +289,14 @@ def _admits(commit: Commit, order: Order) -> bool:
         and (record.feed, record.epoch, record.owner) == (order.feed, order.epoch, order.owner)
         and not record.closed
         for record in commit.batch.puts
+    )
+
+
+def _is_late(order: Order, fence: FenceRecord) -> bool:
+    """A close by who has closed already is repeated, and two owners of epoch 0 have no order."""
+    return order.epoch == fence.epoch and (
+        (isinstance(order, Close) and order.owner == fence.owner)
+        or (order.epoch == 0 and not fence.closed)
     )
 
 
