@@ -115,7 +115,7 @@ class MemoryMetastore:
         if batch.serial <= row.serial:
             return Landed(batch.scope, batch.serial)
         if batch.serial != row.serial + 1:
-            raise ValueError(f"batch {batch.serial} of {batch.scope}: {row.serial + 1} is next")
+            raise ValueError(f"batch {batch.serial} of {batch.scope!r} skips ahead")
         fences: dict[Scope, int] = {}
         for raised in batch.raises:
             if raised.new <= raised.old:

@@ -253,6 +253,20 @@ def test_f5_an_unfenced_tombstone_holds_against_unfenced_owners() -> None:
     assert sent(Stale, station.bootstrap(UNFENCED, RIVAL)) != []
 
 
+def test_f5_of_unfenced_owners_that_take_turns_only_the_durable_one_is_answered() -> None:
+    station = Station()
+    station.hold = True
+    station.bootstrap(UNFENCED, OWNER)
+    station.bootstrap(UNFENCED, RIVAL)
+    station.not_landed()
+    station.tick()
+    station.bootstrap(UNFENCED, OWNER)
+    out = station.land()
+    assert station.fence() == FenceRecord(FEED, RIVAL, UNFENCED)
+    assert sent(BootstrapReply, out) == []
+    assert len(sent(BootstrapReply, station.land())) == 1
+
+
 def test_f5_a_fence_refuses_to_be_set_back() -> None:
     fence = Fence(FEED)
     fence.admit(OWNER, EPOCH)

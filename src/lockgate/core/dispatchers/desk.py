@@ -34,7 +34,7 @@ from lockgate.model.instructions import (
     StopDispatcher,
     WriteBarrier,
 )
-from lockgate.model.records import RecordKey, key_of
+from lockgate.model.records import FenceRecord, RecordKey, key_of
 from lockgate.model.requests import (
     Create,
     Hold,
@@ -62,8 +62,8 @@ class Desk:
         self.fence = Fence(feed)
         self.recorded_fence = False
         """The fence as it stands is durable, so its owner may be answered."""
-        self.fence_noted = False
-        """The fence as it stands was handed to the journal."""
+        self.noted_fence: FenceRecord | None = None
+        """The fence as it stands, once it was handed to the journal."""
         self.closing = False
         self.entries: dict[SpanId, Entry] = {}
         self.marks: dict[SpanId, Token] = {}
@@ -80,7 +80,7 @@ class Desk:
         """A newer owner: drop what the former one asked and was not yet durable."""
         self.fence.admit(owner, epoch)
         self.recorded_fence = False
-        self.fence_noted = False
+        self.noted_fence = None
         self.closing = False
         self.settled = 0
         self.marks.clear()
@@ -92,11 +92,11 @@ class Desk:
 
     def record_fence(self, then: Continuation) -> None:
         """Have the fence durable; then tell, unless an even newer owner came meanwhile."""
-        record = self.fence.record()
-        self.fence_noted = True
+        record = self.noted_fence = self.fence.record()
 
         def landed() -> None:
-            if self.fence.record() == record:
+            # By identity: among unfenced owners an equal fence can come back, and not be durable.
+            if self.noted_fence is record:
                 self.recorded_fence = True
                 then()
 

@@ -159,7 +159,7 @@ class DispatcherManager(Machine):
                 desk.record_fence(lambda: self._reply_bootstrap(desk))
             elif desk.recorded_fence:
                 self._reply_bootstrap(desk)
-            elif not desk.fence_noted:
+            elif desk.noted_fence is None:
                 desk.record_fence(lambda: self._reply_bootstrap(desk))
 
     def _reply_bootstrap(self, desk: Desk) -> None:
