@@ -11,6 +11,7 @@ from lockgate.core.maintainer.reach import Reach
 from lockgate.core.maintainer.spans import SpanTable
 from lockgate.core.maintainer.wishes import wish_of
 from lockgate.model.feeds import FeedSpec
+from lockgate.model.ids import OperatorId
 from lockgate.model.records import (
     BarrierRecord,
     OperatorRecord,
@@ -39,7 +40,8 @@ class Intent:
         self.barrier = barrier
         self.progress = progress
         self.reach = reach
-        self._former_keys: tuple[RecordKey, ...] = ()
+        self._void_operators: list[OperatorId] = []
+        """Operators of former owners and abandoned ones, whose records may still be there."""
 
     @property
     def is_conceived(self) -> bool:
@@ -48,7 +50,6 @@ class Intent:
 
     def take_over(self, records: tuple[Record, ...]) -> None:
         """Go on from what former owners recorded."""
-        self._former_keys = tuple(key_of(record) for record in records)
         for record in records:
             if isinstance(record, SpanRecord):
                 self.spans.add(record)
@@ -61,6 +62,7 @@ class Intent:
 
     def _wish_again(self, record: OperatorRecord) -> None:
         """The former owner's attempt is void; what it was for is wished for anew."""
+        self._void_operators.append(record.operator)
         self.reach.record(deletes=(key_of(record),))
         wish = wish_of(record)
         if wish is not None:
@@ -83,15 +85,17 @@ class Intent:
 
     def abandon_operators(self) -> None:
         """Leave what is under way where it is recorded; a later owner takes it from there."""
-        self._former_keys += tuple(RecordKey("operator", name) for name in self.operating.operators)
+        self._void_operators += self.operating.operators
         self.operating.abandon("not-running")
 
     def forget(self) -> None:
-        """Delete everything this feed ever had recorded and may still have, the trigger first."""
-        keys = dict.fromkeys((RecordKey("span", TRIGGER), *self._former_keys))
-        for span in self.spans.all():
-            keys[RecordKey("span", span.id)] = None
-        keys[RecordKey("barrier", "barrier")] = None
-        keys[RecordKey("progress", "progress")] = None
+        """Delete everything this feed has recorded or may still have, the trigger first."""
+        keys = [
+            RecordKey("span", TRIGGER),
+            *(RecordKey("operator", name) for name in self._void_operators),
+            *(RecordKey("span", span.id) for span in self.spans.all()),
+            RecordKey("barrier", "barrier"),
+            RecordKey("progress", "progress"),
+        ]
         for key in keys:
             self.reach.record(deletes=(key,))

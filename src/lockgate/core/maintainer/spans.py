@@ -82,7 +82,9 @@ class SpanTable:
 
     def __init__(self) -> None:
         self._spans: dict[SpanId, Span] = {}
-        self._tables: dict[TableId, dict[SpanId, None]] = {}
+        self._whole: dict[TableId, SpanId] = {}
+        """Tables with a single span: nearly all of them, so they get no dictionary of their own."""
+        self._divided: dict[TableId, dict[SpanId, None]] = {}
         self._nodes: dict[NodeRef, dict[SpanId, None]] = {}
         self.absent: dict[SpanId, None] = {}
 
@@ -105,12 +107,14 @@ class SpanTable:
 
     def of_table(self, table: TableId) -> list[Span]:
         """The spans of one table, in the order of their keys."""
-        spans = [self._spans[span] for span in self._tables.get(table, ())]
+        if table in self._whole:
+            return [self._spans[self._whole[table]]]
+        spans = [self._spans[span] for span in self._divided.get(table, ())]
         return sorted(spans, key=lambda span: span.record.span.range.low)
 
     def divided_tables(self) -> list[TableId]:
         """Tables that have more than one span."""
-        return [table for table, spans in self._tables.items() if len(spans) > 1]
+        return list(self._divided)
 
     def on_node(self, node: NodeRef) -> list[Span]:
         """The spans that are intended to run there."""
@@ -124,7 +128,7 @@ class SpanTable:
         """A span comes to life, or is read from the metastore."""
         span = Span(record)
         self._spans[span.id] = span
-        self._tables.setdefault(record.span.table, {})[span.id] = None
+        self._add_to_table(record.span.table, span.id)
         if record.node is None:
             self.absent[span.id] = None
         else:
@@ -134,13 +138,28 @@ class SpanTable:
     def drop(self, span: SpanId) -> Span:
         """A span ends: dropped with its table, or gone into others."""
         gone = self._spans.pop(span)
-        siblings = self._tables[gone.record.span.table]
-        del siblings[span]
-        if not siblings:
-            del self._tables[gone.record.span.table]
+        self._drop_from_table(gone.record.span.table, span)
         self._forget_place(gone)
         self.absent.pop(span, None)
         return gone
+
+    def _add_to_table(self, table: TableId, span: SpanId) -> None:
+        if table in self._divided:
+            self._divided[table][span] = None
+        elif table in self._whole:
+            self._divided[table] = {self._whole.pop(table): None, span: None}
+        else:
+            self._whole[table] = span
+
+    def _drop_from_table(self, table: TableId, span: SpanId) -> None:
+        if table in self._whole:
+            del self._whole[table]
+            return
+        siblings = self._divided[table]
+        del siblings[span]
+        if len(siblings) == 1:
+            del self._divided[table]
+            (self._whole[table],) = siblings
 
     def place(self, span: SpanId, node: NodeRef, token: Token) -> Span:
         """Intend a span to run on `node` under `token`, seen there or not."""
