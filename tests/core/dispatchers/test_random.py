@@ -40,6 +40,7 @@ from lockgate.model.instructions import (
     HoldDispatcher,
     Instruction,
     Load,
+    PassBarrier,
     Send,
     StartDispatcher,
     StopDispatcher,
@@ -65,6 +66,8 @@ SPANS = ("s1", "s1", "s1", "s2")
 """One is busier than the other: what happens to a span twice in a row is what counts."""
 EPOCHS = tuple(range(12))
 SCOPE = node_scope("n")
+RECENT = 8
+"""So many orders may still be under way."""
 PICK = st.integers(min_value=0, max_value=10_000)
 SPAN = st.sampled_from(SPANS)
 HOW = st.sampled_from(["landed"] * 5 + ["not landed", "unknown", "answer lost"])
@@ -120,6 +123,9 @@ class HostileOrders(RuleBasedStateMachine):
         """The highest token that was started, over all lives of the node."""
         self.gone: dict[SpanId, Token] = {}
         """The highest token up to which a span was told to be gone."""
+        self.removed: dict[SpanId, Token] = {}
+        """The highest token of a remove that the owner in charge has sent."""
+        self.closed: set[tuple[NodeRef, Epoch]] = set()
         self.settled: dict[Epoch, int] = {}
         self.barred: set[Token] = set()
         self.fence: FenceRecord
@@ -158,10 +164,14 @@ class HostileOrders(RuleBasedStateMachine):
             self.runs[instruction.spec.id] = Run(instruction.token)
         elif isinstance(instruction, StopDispatcher):
             self.stop(instruction)
-        elif isinstance(instruction, HoldDispatcher):
+        elif isinstance(instruction, HoldDispatcher | PassBarrier):
             run = self.runs.get(instruction.span)
-            if run is not None and run.token == instruction.token:
+            if run is None or run.token != instruction.token:
+                return
+            if isinstance(instruction, HoldDispatcher):
                 run.hold = instruction.operator
+            else:
+                run.position = max(run.position, instruction.position)
         elif isinstance(instruction, Send):
             self.look_at_word(instruction)
 
@@ -195,6 +205,7 @@ class HostileOrders(RuleBasedStateMachine):
         assert token.incarnation == self.ref.incarnation
         assert token > self.started.get(span, NO_TOKEN)
         assert token > self.gone.get(span, NO_TOKEN)
+        assert token > self.removed.get(span, NO_TOKEN), "a later remove was obeyed"
         assert span not in self.runs, "the former one still runs"
         assert token not in self.barred, "it arrived after its owner was through with it"
         self.started[span] = token
@@ -211,6 +222,7 @@ class HostileOrders(RuleBasedStateMachine):
         assert message.node == self.ref
         assert fence.closed is isinstance(message, CloseReply)
         if isinstance(message, CloseReply):
+            assert (fence.owner, fence.epoch) in self.closed, "nobody asked for it"
             assert self.manager.dispatchers == 0
             assert self.runs == {}
         else:
@@ -227,8 +239,8 @@ class HostileOrders(RuleBasedStateMachine):
         elif status.stage is not Stage.STOPPING:
             assert journal is not None
             assert journal.token == status.token
-        if status.stage in (Stage.WORKING, Stage.HELD) and run is not None:
-            assert status.position <= run.position or status.barrier == 0
+        if run is not None and run.token == status.token:
+            assert status.position <= run.position, "told further than it is"
 
     @invariant()
     def the_fence_does_not_go_down(self) -> None:
@@ -272,8 +284,10 @@ class HostileOrders(RuleBasedStateMachine):
             and (order.owner, order.epoch) == (self.fence.owner, self.fence.epoch)
         )
         stale = self.standing_is_stale(order) and not own_tombstone
-        if not stale and order.epoch == self.fence.epoch:
-            self.note_settled(order)
+        if not stale and isinstance(order, Close):
+            self.closed.add((order.owner, order.epoch))
+        if (order.owner, order.epoch, stale) == (self.fence.owner, self.fence.epoch, False):
+            self.note_order(order)
         before = fingerprint(self.manager)
         out = self.hand_in(order)
         if stale:
@@ -281,16 +295,24 @@ class HostileOrders(RuleBasedStateMachine):
             assert out == [Send(order.owner.node, answer)]
             assert fingerprint(self.manager) == before
 
-    def note_settled(self, order: Order) -> None:
-        """What comes for nobody, below what its owner called settled, must never begin."""
-        desk = self.manager.desks.get(FEED)
+    def note_order(self, order: Order) -> None:
+        """What the owner in charge says now rules out what it said before."""
         settled = self.settled.get(order.epoch, 0)
         if isinstance(order, HeartbeatReply):
             self.settled[order.epoch] = max(settled, order.settled)
-        elif isinstance(order, Requests) and desk is not None:
+        elif isinstance(order, Requests):
             for request in order.items:
-                if request.token.seq < settled and request.span not in desk.entries:
-                    self.barred.add(request.token)
+                if request.token.incarnation == self.ref.incarnation:
+                    self.note_request(request, settled)
+
+    def note_request(self, request: Request, settled: int) -> None:
+        """A remove bars every lower token; so does arriving for nobody after being settled."""
+        if isinstance(request, Remove):
+            floor = self.removed.get(request.span, NO_TOKEN)
+            self.removed[request.span] = max(floor, request.token)
+        desk = self.manager.desks[FEED]
+        if request.token.seq < settled and request.span not in desk.entries:
+            self.barred.add(request.token)
 
     def send(self, order: Order, *, arrives: bool = True) -> None:
         self.orders.append(order)
@@ -344,6 +366,48 @@ class HostileOrders(RuleBasedStateMachine):
         self.ask(Create(spec(span), token), epoch, arrives=committed)
         self.go_on(then)
 
+    @rule(
+        span=SPAN,
+        kinds=st.lists(st.sampled_from(["create", "remove", "prepare"]), min_size=2, max_size=4),
+        picks=st.lists(PICK, min_size=3, max_size=8),
+        newer=SELDOM,
+        settles=SELDOM,
+        between=THEN,
+        then=THEN,
+    )
+    def an_owner_changes_its_mind(
+        self,
+        span: SpanId,
+        kinds: list[str],
+        picks: list[int],
+        newer: bool,
+        settles: bool,
+        between: Then,
+        then: Then,
+    ) -> None:
+        """Several orders for one span, all on their way together; then, maybe, a newer owner."""
+        epoch = self.fence.epoch
+        fresh = [self.request(kind, span, epoch) for kind in kinds]
+        for request in fresh:
+            self.ask(request, epoch, arrives=False)
+        for index, pick in enumerate(picks):
+            self.arrive(self.orders[-1 - pick % len(fresh)])
+            if index == 1:
+                self.go_on(between)
+        if settles:
+            self.an_owner_settles(older=False, back=0)
+        if newer:
+            self.an_owner_bootstraps(ahead=1, impostor=False, then=())
+        self.go_on(then)
+
+    def request(self, kind: str, span: SpanId, epoch: Epoch) -> Request:
+        token = self.next_token(epoch)
+        if kind == "create":
+            return Create(spec(span), token)
+        if kind == "remove":
+            return Remove(span, token)
+        return Prepare(spec(span), token, "merge-1")
+
     @rule(span=SPAN, pick=PICK, then=THEN)
     def an_owner_wants_something_of_what_runs(self, span: SpanId, pick: int, then: Then) -> None:
         token = self.started.get(span, NO_TOKEN)
@@ -377,7 +441,7 @@ class HostileOrders(RuleBasedStateMachine):
     @rule(picks=st.lists(PICK, min_size=1, max_size=6), then=THEN)
     def old_orders_arrive_again(self, picks: list[int], then: Then) -> None:
         for pick in picks:
-            self.arrive(self.orders[pick % len(self.orders)])
+            self.arrive(self.orders[-1 - pick % min(RECENT, len(self.orders))])
         self.go_on(then)
 
     # --- the journal ------------------------------------------------------------------------
@@ -487,7 +551,10 @@ class HostileOrders(RuleBasedStateMachine):
         epoch = max(EPOCHS) + 1
         self.seqs[epoch] = 0
         close = Close(FEED, epoch, owner_of(epoch), self.ref.incarnation)
+        closed = FenceRecord(FEED, owner_of(epoch), epoch, closed=True)
         for _ in range(20):
+            if self.durable_fence() == closed:
+                break
             self.arrive(close)
             while self.commits:
                 self.the_journal_answers("landed")
@@ -498,14 +565,14 @@ class HostileOrders(RuleBasedStateMachine):
             while self.news:
                 self.hand_in(self.news.pop(0))
             self.time_passes(1_000)
-        assert self.durable_fence() == FenceRecord(FEED, owner_of(epoch), epoch, closed=True)
+        assert self.durable_fence() == closed
         assert self.runs == {}
         assert [key for key in self.store.records(SCOPE) if key.kind == "journal"] == []
 
 
 HostileOrders.TestCase.settings = settings(
-    max_examples=100,
-    stateful_step_count=25,
+    max_examples=120,
+    stateful_step_count=60,
     deadline=None,
     derandomize=True,
     print_blob=True,
