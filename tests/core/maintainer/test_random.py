@@ -145,6 +145,25 @@ class HostileWorld(RuleBasedStateMachine):
             self.world.see_members()
         self.time_passes(then)
 
+    @rule(
+        verb=st.sampled_from(["move", "split", "merge"]),
+        pick=PICK,
+        steps=st.integers(min_value=1, max_value=80),
+        unsaid=st.booleans(),
+    )
+    def the_maintainer_dies_in_the_middle(
+        self, verb: str, pick: int, steps: int, unsaid: bool
+    ) -> None:
+        """All goes well up to some small step of an operator, and there it ends."""
+        if verb == "move":
+            self.somebody_moves_a_span(pick, NODES[pick % len(NODES)], then=[])
+        elif verb == "split":
+            self.somebody_splits_a_span(pick, (b"d", b"m", b"t")[pick % 3], then=[])
+        else:
+            self.somebody_merges_neighbours(pick, then=[])
+        self.world.run_for(steps)
+        self.the_maintainer_dies("landed", unsaid, then=[])
+
     @rule(last=st.sampled_from(["landed", "not landed"]), unsaid=st.booleans(), then=TURNS)
     def the_maintainer_dies(self, last: str, unsaid: bool, then: list[Turn]) -> None:
         """Its last commit landed or not; what it said last left its machine or not."""
@@ -231,7 +250,7 @@ class HostileWorld(RuleBasedStateMachine):
 
 HostileWorld.TestCase.settings = settings(
     max_examples=100,
-    stateful_step_count=20,
+    stateful_step_count=25,
     deadline=None,
     derandomize=True,
     print_blob=True,

@@ -237,6 +237,15 @@ class World:
                     return
         raise AssertionError(f"not reached after {rounds} rounds")
 
+    def run_for(self, steps: int) -> None:
+        """As `round`, again and again, and broken off after so many small steps."""
+        while steps > 0:
+            for _ in self._small_steps():
+                self.check()
+                steps -= 1
+                if steps <= 0:
+                    return
+
     def _small_steps(self) -> Iterator[None]:
         self.answer()
         yield
