@@ -174,12 +174,16 @@ class Orders:
             what = f"{item.span} is let past {item.position} before that is recorded"
             _broken(Law.RECORD, feed, what, about_span(feed, item.span))
 
+    def _is_superseded(self, node: Speaker) -> bool:
+        """Another process has a newer life under its name, and the durable fence is that one's."""
+        return node.replaced or 0 < node.serving < self._durable.incarnations.get(node.id, 0)
+
     # --- orders -----------------------------------------------------------------------------
 
     def obeyed(self, node: Speaker, order: Order, out: list[Instruction]) -> None:
         """A node took an order and does this about it. A stale one must change nothing."""
         fence = self._durable.fences.get((node.id, order.feed))
-        if fence is None or node.replaced:
+        if fence is None or self._is_superseded(node):
             return
         stale = order.epoch < fence.epoch or (
             order.epoch == fence.epoch and (fence.closed or order.owner != fence.owner)
@@ -267,7 +271,7 @@ class Orders:
         issuer = self._issued.get((feed, span, token))
         if token.epoch and issuer != self._durable.feed(feed).owners.get(token.epoch):
             _broken(Law.FENCE, feed, f"{span} is started under {token}, issued by {issuer}", about)
-        if node.replaced:
+        if self._is_superseded(node):
             return  # The durable fence is its successor's, who shuts it out at the sink.
         if token.epoch == 0:
             if fence.epoch != 0:
