@@ -99,7 +99,15 @@ class People:
         now = self._loop.now
         for request, asked in list(self._asked.items()):
             if now - asked.asked_at >= ASK_AGAIN_MS and not asked.is_taken:
+                self._note_argument(asked.verb)
                 self._asked[request] = asked._replace(asked_at=now, taker=self._say(asked.verb))
+
+    def _note_argument(self, verb: FeedVerb | SpanVerb) -> None:
+        """An old wish that is repeated while a newer one is open may become the last word."""
+        if not isinstance(verb, CreateFeed | PauseFeed | ResumeFeed | RemoveFeed):
+            return
+        if self._busy.get(verb.feed, verb.request) != verb.request:
+            self._argued[verb.feed] = self._loop.now
 
     def waiting(self) -> list[str]:
         """Verbs about feeds and spans without an answer."""
