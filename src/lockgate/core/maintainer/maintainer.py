@@ -57,9 +57,7 @@ from lockgate.model.messages import (
     HeartbeatReply,
     Stale,
 )
-from lockgate.model.records import (
-    feed_scope,
-)
+from lockgate.model.records import feed_scope
 from lockgate.model.statuses import MaintainerStatus, Phase
 
 
