@@ -7,21 +7,27 @@ STAMP  := $(VENV)/.installed
 UV     := .venv-lock/bin/uv
 
 SEEDS      ?= 10000
+KILLS      ?= 100
+MINUTES    ?= 30
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types sim bench lock clean
+JAVA_MIN := 17
+JAVA     := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+APT      := DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0
+
+.PHONY: help install java demo test lint types sim soak bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(STAMP) ## make .venv with everything needed; quick when nothing changed
+install: $(STAMP) java ## make .venv with everything needed; quick when nothing changed
 
 demo: install ## show what Lockgate does, on this machine
 	@$(BIN)/lockgate demo
 
 test: lint types ## lint, types, all tests
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --durations=20 $(PYTEST_ARGS)
 
 lint: install ## style and common mistakes
 	@$(BIN)/ruff check .
@@ -33,12 +39,15 @@ types: install ## mypy --strict on the package
 sim: install ## 10,000 simulated worlds full of faults, against the five laws
 	@$(BIN)/lockgate sim --seeds $(SEEDS)
 
+soak: install ## kill a feed 100 times under live writers (KILLS=…, MINUTES=…), compare every row
+	@$(BIN)/python -m soak --kills $(KILLS) --minutes $(MINUTES)
+
 bench: install ## measure
 	@$(BIN)/python -m bench
 
 lock: $(UV) ## pin the dependencies anew; LOCK_ARGS=--upgrade takes the newest
 	@$(UV) pip compile $(LOCK_FLAGS) $(LOCK_ARGS) pyproject.toml -o requirements.lock
-	@$(UV) pip compile $(LOCK_FLAGS) $(LOCK_ARGS) pyproject.toml --group dev \
+	@$(UV) pip compile $(LOCK_FLAGS) $(LOCK_ARGS) pyproject.toml --all-extras --group dev \
 		-c requirements.lock -o requirements-dev.lock
 
 clean: ## remove the environment and all caches
@@ -59,6 +68,21 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
+
+# Spark runs on Java. Root on Debian gets it here; everybody else is told. Without it only what
+# needs Spark fails, so an install does not.
+java:
+	@has() { [ "$$($(JAVA) -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)" -ge $(JAVA_MIN) ] 2>/dev/null; }; \
+	has && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing Java $(JAVA_MIN) ..."; \
+		$(APT) update >/dev/null; \
+		$(APT) install -y --no-install-recommends openjdk-$(JAVA_MIN)-jre-headless >/dev/null 2>&1 || \
+		$(APT) install -y --no-install-recommends default-jre-headless >/dev/null 2>&1; \
+	fi; \
+	has || { \
+		echo "warning: Spark needs Java $(JAVA_MIN) or newer, and '$(JAVA)' is none" >&2; \
+		echo "hint: install one (Debian: apt-get install openjdk-$(JAVA_MIN)-jre-headless), or set JAVA_HOME" >&2; }
 
 $(UV):
 	@$(PYTHON) -m venv .venv-lock
