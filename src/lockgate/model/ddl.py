@@ -29,6 +29,13 @@ class Ddl(Value, frozen=True, array_like=True):
     tables: tuple[TableId, ...] = ()
     every_table: bool = False
     statement: str = ""
+    drops: tuple[TableId, ...] = ()
+    """Those of `tables` that end here although others go on: a rename, a migration in one go."""
+
+    @property
+    def dropped(self) -> tuple[TableId, ...]:
+        """The tables that end with this entry."""
+        return self.tables if self.kind is DdlKind.DROP else self.drops
 
     def concerns(self, table: TableId) -> bool:
         """True when rows of `table` before and after this entry must not be mixed."""

@@ -5,12 +5,18 @@ Whether trying again can help is a type, so that the one retry helper needs no l
     LockgateError
     ├── Transient         the same call may succeed later with nothing else changed
     │   ├── MetastoreUnavailable
+    │   ├── EndpointUnavailable
+    │   ├── EndpointBusy      a deadlock, a lock or a statement that took too long
     │   └── DidNotLand        a commit that is known to have had no effect
     ├── Terminal          trying again changes nothing until somebody acts
     │   ├── UsageError
     │   ├── MetastoreUnreadable
     │   ├── MetastoreTooNew
     │   ├── StorageFull
+    │   ├── EndpointRefused   a database that lets us in under no conditions that we meet
+    │   │   └── MissingPrivilege
+    │   ├── ObjectMissing     a table, slot or publication that was there is not any more
+    │   ├── DataRefused       a row that the target does not take
     │   ├── StaleOwner        the fence refused: somebody else owns this now
     │   └── IllegalTransition a bug of Lockgate's own
     └── OutcomeUnknown    a commit that may or may not have landed
@@ -23,12 +29,18 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 __all__ = [
+    "DataRefused",
     "DidNotLand",
+    "EndpointBusy",
+    "EndpointRefused",
+    "EndpointUnavailable",
     "IllegalTransition",
     "LockgateError",
     "MetastoreTooNew",
     "MetastoreUnavailable",
     "MetastoreUnreadable",
+    "MissingPrivilege",
+    "ObjectMissing",
     "OutcomeUnknown",
     "StaleOwner",
     "StorageFull",
@@ -135,6 +147,77 @@ class StorageFull(Terminal):
     """There is no room to make the next record durable, so nothing further may take effect."""
 
     code = "storage-full"
+
+
+class EndpointUnavailable(Transient):
+    """An endpoint does not answer, or went away while it was asked: nobody said no."""
+
+    code = "endpoint-unavailable"
+
+
+class EndpointBusy(Transient):
+    """An endpoint gave up on a statement for the sake of another one, or of a time limit."""
+
+    code = "endpoint-busy"
+
+
+class EndpointRefused(Terminal):
+    """An endpoint said no: wrong credentials, no such database, not what we need of it."""
+
+    code = "endpoint-refused"
+
+
+class MissingPrivilege(EndpointRefused):
+    """An endpoint knows us and does not let us do this."""
+
+    code = "missing-privilege"
+
+
+class ObjectMissing(Terminal):
+    """A table, column, slot or publication is not there."""
+
+    code = "object-missing"
+
+
+class DataRefused(Terminal):
+    """A target does not take a row: a broken constraint, a value that its type does not have.
+
+    Where the server says so: `constraint`, `table` and `column` it is about. `detail` is the
+    server's own line, which quotes the row's key; people are shown it with the cause.
+    """
+
+    code = "data-refused"
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        object_: str,
+        hint: str,
+        operation: str = "",
+        cause: BaseException | str | None = None,
+        constraint: str = "",
+        table: str = "",
+        column: str = "",
+        detail: str = "",
+    ) -> None:
+        super().__init__(what, object_=object_, hint=hint, operation=operation, cause=cause)
+        self.constraint = constraint
+        self.table = table
+        self.column = column
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; {self.detail}" if self.detail else super().__str__()
+
+    def as_dict(self) -> dict[str, str]:
+        """With what the server said of the row, under keys of their own."""
+        return super().as_dict() | {
+            "constraint": self.constraint,
+            "table": self.table,
+            "column": self.column,
+            "detail": self.detail,
+        }
 
 
 class DidNotLand(Transient):

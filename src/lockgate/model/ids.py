@@ -48,6 +48,10 @@ class Token(Value, frozen=True, order=True, array_like=True):
     def __str__(self) -> str:
         return f"{self.epoch}.{self.seq}.{self.incarnation}"
 
+    def floor(self) -> "Token":
+        """Below every token of the same epoch: what a new row at the sink starts with."""
+        return Token(self.epoch, 0, 0)
+
 
 NO_TOKEN = Token(0, 0, 0)
 
