@@ -3,13 +3,13 @@
 from random import Random
 
 from lockgate.model.ddl import DdlKind
+from lockgate.model.floors import Floors, Refusal
 from lockgate.model.ids import Token
 from lockgate.model.positions import Position
 from lockgate.model.spans import TRIGGER_SPEC, Birth, KeyRange, SpanSpec
 from lockgate.sim.ledger import Ledger
 from lockgate.sim.probes import Probes
-from lockgate.sim.rows import Floors
-from lockgate.sim.sink import Refusal, Sink
+from lockgate.sim.sink import Sink
 from lockgate.sim.source import Change, Source
 
 FEED = "orders"

@@ -3,10 +3,11 @@
 import pytest
 
 from lockgate.model.ddl import DdlKind
+from lockgate.model.floors import Floors
 from lockgate.model.positions import Position
 from lockgate.model.spans import TRIGGER_SPEC, WHOLE, KeyRange, Lineage, SpanSpec
 from lockgate.sim.ledger import covers_once
-from lockgate.sim.rows import Floors, SpanRow
+from lockgate.sim.rows import SpanRow
 from lockgate.sim.sink import Sink
 from lockgate.sim.violation import Law, LawBroken
 from tests.sim.place import FEED, HIGH, LOW, A, B, Place, token

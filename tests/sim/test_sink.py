@@ -3,8 +3,8 @@
 import pytest
 
 from lockgate.model.ddl import Ddl, DdlKind
+from lockgate.model.floors import Refusal
 from lockgate.model.spans import TRIGGER, TRIGGER_SPEC, WHOLE, Birth, Lineage, SpanSpec
-from lockgate.sim.sink import Refusal
 from tests.sim.place import FEED, HIGH, LOW, A, B, Place, token
 
 
@@ -174,3 +174,23 @@ def test_closing_an_unborn_feed_keeps_a_late_birth_out() -> None:
     place.sink.close("other", token(2, 99), forget=False)
     late = place.sink.claim("other", TRIGGER_SPEC, token(1, 1), None, Birth(0, (A,)))
     assert late is Refusal.NEWER
+
+
+def test_rows_born_after_a_close_are_not_claimed_by_who_was_closed() -> None:
+    """The names of an unborn feed's spans come again when it is resumed."""
+    place = Place()
+    place.sink.close("other", token(2, 99), forget=False)
+    place.sink.claim("other", TRIGGER_SPEC, token(3, 1), None, Birth(0, (A,)))
+    assert place.sink.claim("other", A, token(0, 46), None, None) is Refusal.NEWER
+    assert place.sink.claim("other", A, token(2, 1), None, None) is Refusal.NEWER
+    assert place.sink.claim("other", A, token(3, 2), None, None) == ((WHOLE, 0),)
+
+
+def test_rows_of_a_created_table_are_not_claimed_under_an_older_owner(place: Place) -> None:
+    place.claim(TRIGGER_SPEC, token(2, 1))
+    position = place.ddl(DdlKind.CREATE, "t02")
+    place.sink.apply(FEED, TRIGGER, token(2, 1), ((WHOLE, 0),), position - 1, [])
+    new = SpanSpec("new", "t02")
+    ddl = Ddl(position, DdlKind.CREATE, ("t02",))
+    assert place.sink.write_ddl(FEED, token(2, 1), ddl, (new,)) == position
+    assert place.claim(new, token(1, 9)) is Refusal.NEWER

@@ -21,6 +21,7 @@ class FaultProxy:
         self._talking = threading.Event()
         self._talking.set()
         self._closed = False
+        self._deaf_to: bytes | None = None
         self.hits = 0
 
     @property
@@ -41,6 +42,14 @@ class FaultProxy:
     def talk(self) -> None:
         """Forward again."""
         self._talking.set()
+
+    def deafen(self, word: bytes) -> None:
+        """Lose what clients say from now on, on connections on which `word` was said before."""
+        self._deaf_to = word
+
+    def listen(self) -> None:
+        """Lose nothing more."""
+        self._deaf_to = None
 
     def __enter__(self) -> Self:
         self._spawn(self._accept)
@@ -84,9 +93,13 @@ class FaultProxy:
     def _requests(
         self, client: socket.socket, server: socket.socket, cutting: threading.Event
     ) -> None:
+        said = b""
         with contextlib.suppress(OSError):
             while data := client.recv(65536):
                 self._talking.wait()
+                if self._deaf_to is not None and self._deaf_to in said:
+                    continue
+                said = (said + data)[:4096]  # what a connection is for is said at its beginning
                 if self._word is not None and self._word in data:
                     self._word = None
                     self.hits += 1

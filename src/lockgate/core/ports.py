@@ -24,7 +24,7 @@ from lockgate.model.batch import (
     RenewFailed,
     Unknown,
 )
-from lockgate.model.events import DispatcherEvent, SinkEvent
+from lockgate.model.events import SinkEvent
 from lockgate.model.ids import Millis, NodeId, NodeRef
 from lockgate.model.instructions import (
     CloseSink,
@@ -76,7 +76,7 @@ class Metastore(Protocol):
 
 
 class Executor(Protocol):
-    """Runs dispatchers. What comes of it is reported as dispatcher events."""
+    """Runs dispatchers. What comes of it is handed to the core as dispatcher events, in order."""
 
     def carry_out(
         self,
@@ -92,10 +92,6 @@ class Executor(Protocol):
 
     def stop_everything(self) -> None:
         """Stop all dispatchers of this node at once; no event follows."""
-        ...
-
-    def poll(self) -> list[DispatcherEvent]:
-        """What has happened since the last call."""
         ...
 
 

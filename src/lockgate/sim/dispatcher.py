@@ -3,13 +3,12 @@
 from collections.abc import Callable
 
 from lockgate.model.ddl import Ddl
+from lockgate.model.floors import Floors, Refusal
 from lockgate.model.ids import FeedId, Token
 from lockgate.model.instructions import StartDispatcher
 from lockgate.model.positions import Position
 from lockgate.model.spans import SpanSpec
 from lockgate.sim.loop import Loop
-from lockgate.sim.rows import Floors
-from lockgate.sim.sink import Refusal
 from lockgate.sim.source import KEYS, Change, Source
 
 Outcome = Floors | Position | Refusal

@@ -23,6 +23,7 @@ from lockgate.model.events import (
     DispatcherStopped,
 )
 from lockgate.model.feeds import Trouble
+from lockgate.model.floors import Floors, Refusal, least, raised
 from lockgate.model.ids import FeedId, SpanId
 from lockgate.model.instructions import (
     HoldDispatcher,
@@ -39,8 +40,7 @@ from lockgate.sim.dispatcher import Dispatcher, Outcome, Transaction, is_new, sp
 from lockgate.sim.faults import Faults
 from lockgate.sim.loop import Action, Loop
 from lockgate.sim.probes import Probe, Probes
-from lockgate.sim.rows import Floors, least, raised
-from lockgate.sim.sink import Refusal, Sink
+from lockgate.sim.sink import Sink
 from lockgate.sim.source import Change, Source
 
 POSITIONS_PER_BATCH = 30

@@ -174,13 +174,16 @@ class Healed:
         return None
 
     def _journals(self) -> str | None:
-        """What a node has noted is what it runs."""
+        """What a node has noted is what it runs. What an unfenced owner asked for, and the sink
+        refused, waits for that owner's word, which nobody in this world gives."""
         for node in self._world.nodes.values():
             noted = {
-                (record.feed, record.span.id)
+                (record.feed, record.span.id): record.token.epoch
                 for record in self._world.metastore.store.records(node_scope(node.id)).values()
                 if isinstance(record, JournalRecord)
             }
-            if noted != set(node.executor.running):
+            running = set(node.executor.running)
+            idle = {key for key, epoch in noted.items() if epoch and key not in running}
+            if idle or not running <= noted.keys():
                 return f"{node.id} has noted {sorted(noted)}"
         return None

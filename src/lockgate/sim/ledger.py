@@ -9,10 +9,11 @@ from itertools import pairwise
 from typing import NoReturn
 
 from lockgate.model.ddl import Ddl, DdlKind
+from lockgate.model.floors import Floors
 from lockgate.model.ids import Epoch, FeedId, SpanId, TableId, Token
 from lockgate.model.positions import Position
 from lockgate.model.spans import TRIGGER, Birth, KeyRange, Lineage, SpanSpec
-from lockgate.sim.rows import Floors, SinkFeed, SpanRow
+from lockgate.sim.rows import SinkFeed, SpanRow
 from lockgate.sim.source import KEYS, Change, keys_in
 from lockgate.sim.violation import Law, LawBroken, about_feed, about_span
 

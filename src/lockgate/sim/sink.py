@@ -10,26 +10,16 @@ transaction: it happens at one moment, as a whole, or not at all.
 """
 
 from collections.abc import Callable
-from enum import Enum
 
 from lockgate.model.ddl import Ddl, DdlKind
-from lockgate.model.ids import NO_TOKEN, FeedId, SpanId, Token
+from lockgate.model.floors import Floors, Refusal, joined, raised
+from lockgate.model.ids import FeedId, SpanId, Token
 from lockgate.model.positions import Position
 from lockgate.model.spans import TRIGGER, WHOLE, Birth, Lineage, SpanSpec
 from lockgate.sim.ledger import Ledger
 from lockgate.sim.probes import Probe, Probes
-from lockgate.sim.rows import FeedRow, Floors, SinkFeed, SinkTable, SpanRow, joined, raised
+from lockgate.sim.rows import FeedRow, SinkFeed, SinkTable, SpanRow
 from lockgate.sim.source import KEYS, Change, Source
-
-
-class Refusal(Enum):
-    """Why a transaction was rolled back."""
-
-    NEWER = "a newer token was claimed"
-    GONE = "there is no such row"
-    CLOSED = "the feed is closed"
-    MOVED = "the row is not where the transaction started from"
-    BEHIND = "somebody concerned has not come this far"
 
 
 class Sink:
@@ -99,9 +89,11 @@ class Sink:
         if feed.row is not None and feed.row.closed:
             self._probes.hit(Probe.FEED_REBORN)
         row = feed.row = FeedRow(token, birth.position)
+        # Under its maker's epoch, or a dispatcher of a closed owner could claim a row that was
+        # born after the close, under the span's same name.
+        floor = token.floor()
         feed.spans = {
-            spec.id: SpanRow(spec, NO_TOKEN, ((spec.range, birth.position),))
-            for spec in birth.spans
+            spec.id: SpanRow(spec, floor, ((spec.range, birth.position),)) for spec in birth.spans
         }
         feed.tables = {}
         for spec in birth.spans:
@@ -220,21 +212,23 @@ class Sink:
         self._ledger.ddl(feed, token, ddl, births)
         for span in concerned:
             span.floors = raised(span.floors, ddl.position)
-        self._execute(feed, ddl, births)
+        self._execute(feed, ddl, births, token.floor())
         row.position = ddl.position
         return row.position
 
     def _all_there(self, trigger: Position, spans: list[SpanRow], position: Position) -> bool:
         return trigger >= position and all(span.position >= position for span in spans)
 
-    def _execute(self, feed: SinkFeed, ddl: Ddl, births: tuple[SpanSpec, ...]) -> None:
+    def _execute(
+        self, feed: SinkFeed, ddl: Ddl, births: tuple[SpanSpec, ...], floor: Token
+    ) -> None:
         if ddl.every_table:
             self._probes.hit(Probe.DDL_EVERY_TABLE)
         elif len(ddl.tables) > 1:
             self._probes.hit(Probe.DDL_MANY_TABLES)
         if ddl.kind is DdlKind.CREATE:
             for spec in births:
-                feed.spans[spec.id] = SpanRow(spec, NO_TOKEN, ((spec.range, ddl.position),))
+                feed.spans[spec.id] = SpanRow(spec, floor, ((spec.range, ddl.position),))
             for name in ddl.tables:
                 if any(version == 0 for _, version in feed.source.logs[name].versions):
                     self._probes.hit(Probe.TABLE_RECREATED)

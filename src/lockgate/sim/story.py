@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 from lockgate.model.batch import Batch, Loaded
 from lockgate.model.events import Tick
+from lockgate.model.floors import Refusal
 from lockgate.model.ids import Millis, Token
 from lockgate.model.instructions import Commit, Renew, Send
 from lockgate.model.messages import BootstrapReply, Heartbeat, HeartbeatReply, NodeReport, Requests
 from lockgate.model.records import Record
 from lockgate.model.spans import TRIGGER, SpanSpec
 from lockgate.sim.loop import Loop
-from lockgate.sim.sink import Refusal, Sink
+from lockgate.sim.sink import Sink
 
 ENTRIES_MAX = 80
 

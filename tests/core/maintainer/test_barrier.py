@@ -231,6 +231,21 @@ def test_b5_a_dropped_tables_dispatcher_is_removed() -> None:
     assert [(node, request.span) for node, request in asked] == [(record.node, record.id)]
 
 
+def test_a_rename_ends_one_table_and_begins_another_in_one_batch() -> None:
+    rename = Ddl(100, DdlKind.CREATE, ("new", "t", "u"), drops=("t",))
+    owner = recorded(rename, "t", "u")
+    gone, stays = of_table(owner, "t").id, of_table(owner, "u").id
+    record = owner.barrier()
+    assert record is not None
+    assert [spec.table for spec in record.births] == ["new"]
+    owner.hold = True
+    writes(owner, rename)
+    (batch,) = owner.held
+    assert set(batch.deletes) == {RecordKey("barrier", "barrier"), RecordKey("span", gone)}
+    assert [one.span.table for one in of(SpanRecord, batch.puts)] == ["new"]
+    assert stays in owner.spans()
+
+
 def test_one_barrier_at_a_time() -> None:
     owner = recorded(ALTER, "t")
     later = Ddl(200, DdlKind.ALTER, ("u",))

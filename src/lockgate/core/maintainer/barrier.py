@@ -136,7 +136,7 @@ class Barrier(Machine):
         assert self.ddl is not None
         if self.ddl.kind is not DdlKind.CREATE:
             return ()
-        tables = dict.fromkeys(self.ddl.tables)
+        tables = dict.fromkeys(t for t in self.ddl.tables if t not in self.ddl.dropped)
         return tuple(
             SpanSpec(self.operating.new_name(), table)
             for table in tables
@@ -146,7 +146,10 @@ class Barrier(Machine):
     def _dropped_spans(self) -> list[Span]:
         """The spans that end with the DDL."""
         assert self.ddl is not None
-        return self._concerned() if self.ddl.kind is DdlKind.DROP else []
+        if self.ddl.kind is DdlKind.DROP:
+            return self._concerned()
+        spans = self.hands.spans
+        return [span for table in self.ddl.drops for span in spans.of_table(table)]
 
     def _tell_recorded(self) -> None:
         self.handle(self.now, Recorded())

@@ -1,12 +1,13 @@
 """Bugs of the sink: what the fence at the place of writing is there for."""
 
 from lockgate.core.maintainer.barrier import Barrier
+from lockgate.model.floors import Floors, Refusal, raised
 from lockgate.model.ids import Token
 from lockgate.model.positions import Position
 from lockgate.model.spans import Lineage, SpanSpec
 from lockgate.sim.plants.registry import also, plant
-from lockgate.sim.rows import Floors, SinkFeed, SinkTable, SpanRow, raised
-from lockgate.sim.sink import Refusal, Sink
+from lockgate.sim.rows import SinkFeed, SinkTable, SpanRow
+from lockgate.sim.sink import Sink
 from lockgate.sim.source import Change
 from lockgate.sim.violation import Law
 
