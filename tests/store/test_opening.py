@@ -22,9 +22,11 @@ from lockgate.model.errors import (
     MetastoreUnreadable,
     UsageError,
 )
-from lockgate.model.ids import NodeRef
+from lockgate.model.ids import NodeRef, Token
 from lockgate.model.secret import Secret
 from lockgate.store import tables
+from lockgate.store.changelog.log import Changelog
+from lockgate.store.changelog.rows import LogState
 from lockgate.store.location import SqliteLocation, locate
 from lockgate.store.metastore import SqlMetastore
 from lockgate.store.migrations import MIGRATIONS, NEWEST, Migration, migrate
@@ -65,12 +67,12 @@ def engine_at(url: str) -> Iterator[sa.Engine]:
         backend.engine.dispose()
 
 
-def make_version_1(url: str) -> None:
-    """A metastore as the first version made it, in use: a node leads, a feed has records."""
+def make_old(url: str, version: int = 1) -> None:
+    """A metastore as an older version made it, in use: a node leads, a feed has records."""
     with engine_at(url) as engine, engine.begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(sa.schema.CreateSchema(tables.SCHEMA))
-        migrate(connection, 0, MIGRATIONS[:1])
+        migrate(connection, 0, MIGRATIONS[:version])
         far = 2**60
         for table, row in (
             (tables.scopes, {"scope": FEED, "fence": 1, "serial": 4}),
@@ -110,18 +112,20 @@ def test_what_is_written_is_there_after_opening_again(sql: Place) -> None:
         assert store.load(FEED) == Loaded(FEED, 1, 1, (span(1),))
 
 
-def test_a_metastore_of_version_1_is_migrated_and_goes_on(sql: Place) -> None:
-    make_version_1(sql.url)
-    assert version_at(sql.url) == [1]
+@pytest.mark.parametrize("version", range(1, NEWEST))
+def test_an_old_metastore_is_migrated_and_goes_on(sql: Place, version: int) -> None:
+    make_old(sql.url, version)
+    assert version_at(sql.url) == [version]
     with opened(sql.url) as store:
         assert store.load(FEED) == Loaded(FEED, 1, 4, ())
         assert isinstance(store.commit(put(5, span(1))), Landed)
-        # The lease of version 1 still runs, and its holder still leads, under its old term.
+        # The old lease still runs, and its holder still leads, under its old term.
         renewed = store.renew(NodeRef("a", 7), 0)
         assert isinstance(renewed, Renewed)
         assert renewed.leader is not None
         assert (renewed.leader.ref, renewed.leader.term) == (NodeRef("a", 7), 3)
         assert store.join("a", 0) == Joined(NodeRef("a", 8), 0)
+        assert Changelog(store.transactions).claim("orders", Token(1, 1, 7), 5) == LogState(5, 0)
     assert version_at(sql.url) == [NEWEST]
 
 
@@ -136,7 +140,7 @@ def test_the_tables_are_those_that_the_code_knows(sql: Place) -> None:
 
 
 def test_a_migration_that_fails_leaves_the_old_metastore(sql: Place) -> None:
-    make_version_1(sql.url)
+    make_old(sql.url)
 
     def breaks(connection: sa.Connection) -> None:
         MIGRATIONS[1](connection)
@@ -170,7 +174,7 @@ def test_a_version_that_never_was_is_not_believed(sql: Place, version: int) -> N
     refused(sql.url, MetastoreUnreadable)
 
 
-@pytest.mark.parametrize("prepare", [lambda url: None, make_version_1], ids=["empty", "old"])
+@pytest.mark.parametrize("prepare", [lambda url: None, make_old], ids=["empty", "old"])
 def test_processes_that_open_one_home_at_once_all_get_in(
     sql: Place, prepare: Callable[[str], None]
 ) -> None:

@@ -1,9 +1,9 @@
 """What can go wrong with a database, in the few words that decide what to do about it.
 
 A backend turns its driver's errors into a `Fault`; nobody else looks at error codes. When the
-metastore is being opened, a fault becomes a typed error for people (`as_error`). Afterwards it
-becomes one of the answers of `model.batch`, and there only one thing counts: whether the
-transaction is certainly not there.
+metastore is being opened, or read, a fault becomes a typed error for people (`as_error`). When a
+batch is written it becomes one of the answers of `model.batch`, and there only one thing counts:
+whether the transaction is certainly not there.
 """
 
 import enum
@@ -73,13 +73,13 @@ _ERRORS: dict[Kind, tuple[type[LockgateError], str]] = {
 }
 
 
-def as_error(fault: Fault, label: str) -> LockgateError:
-    """The error that people see when a metastore cannot be opened."""
+def as_error(fault: Fault, label: str, operation: str = "open the metastore") -> LockgateError:
+    """The error that people see when a metastore cannot be used."""
     error, what = _ERRORS[fault.kind]
     return error(
         what,
         object_=label,
         hint=_HINTS[fault.kind],
-        operation="open the metastore",
+        operation=operation,
         cause=fault.why,
     )

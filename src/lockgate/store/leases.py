@@ -66,16 +66,20 @@ def renew(
 
 
 def _elect(connection: sa.Connection, ref: NodeRef, now: Millis, lease_ms: int) -> Leader:
-    """The coordinator after `ref` has stood: in office it stays, an empty office it takes."""
+    """The coordinator after `ref` has stood: in office it stays, an empty office it takes.
+
+    A former life of the same node is over, so the office is empty however long its lease runs: a
+    lone node that was killed and started again is not kept waiting by itself.
+    """
     seat = connection.execute(sa.select(leader)).one()
     holder = Leader(NodeRef(seat.node, seat.incarnation), seat.term)
-    if holder.ref != ref and _runs(seat, now):
+    if holder.ref.node != ref.node and _runs(seat, now):
         return holder
     # Only now the lock: nodes that merely look do not queue up behind each other.
     seat = connection.execute(sa.select(leader).with_for_update()).one()
     holder = Leader(NodeRef(seat.node, seat.incarnation), seat.term)
     if holder.ref != ref:
-        if _runs(seat, now):
+        if holder.ref.node != ref.node and _runs(seat, now):
             return holder
         term = stand(connection, [COORDINATOR])[COORDINATOR].fence + 1
         connection.execute(

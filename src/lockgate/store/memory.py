@@ -84,13 +84,17 @@ class MemoryMetastore:
         until = now + self._lease_ms
         self.leases[ref.node] = (ref, until)
         leader = self.leader
-        if leader is None or (leader.ref != ref and self._leader_until <= now):
+        if leader is None or (leader.ref != ref and self._seat_is_empty(leader, ref, now)):
             row = self.scope(COORDINATOR)
             row.fence += 1
             leader = self.leader = Leader(ref, row.fence)
         if leader.ref == ref:
             self._leader_until = until
         return Renewed(ref, asked_at, self.members(now), leader)
+
+    def _seat_is_empty(self, leader: Leader, ref: NodeRef, now: Millis) -> bool:
+        """Its lease has run out, or it was held by a former life of the node that asks."""
+        return self._leader_until <= now or leader.ref.node == ref.node
 
     def members(self, now: Millis) -> tuple[Member, ...]:
         """The nodes whose lease is running, by name."""

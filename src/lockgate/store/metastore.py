@@ -1,29 +1,19 @@
 """The metastore on SQL: `core.ports.Metastore` over SQLite or PostgreSQL.
 
-Every verb is one transaction, and every failure is told apart by one question: had COMMIT
-been sent?
-
-    begin ── lock ── compare ── write ── COMMIT ── answered
-    └──────── certainly not there ─────┘└─ who knows ─┘
-
-Before COMMIT, whatever fails has left nothing: the database rolls back what was never
-committed. From COMMIT on, only a few errors say for certain that it was rolled back; all
-others are `Unknown`.
+Every verb is one transaction; `store.transactions` tells what is known when one fails. A batch
+that certainly is not there is `NotLanded`; anything else that went wrong is `Unknown`.
 
 Once a batch is `Unknown` it stays in doubt until it is settled, that is landed or refused:
 when its repetition fails before COMMIT, that says nothing about the first attempt, so the
 answer is `Unknown` again and not `NotLanded`.
 """
 
-import contextlib
-import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, Self
 
 import msgspec
-import psycopg
 import sqlalchemy as sa
 
 from lockgate.model.batch import (
@@ -51,38 +41,23 @@ from lockgate.store.migrations import NEWEST, migrate, version_of
 from lockgate.store.postgres import PostgresBackend
 from lockgate.store.sqlite import SqliteBackend
 from lockgate.store.survey import Survey, survey
+from lockgate.store.transactions import DRIVER_ERRORS, Alive, Backend, Failed, Transactions
 
 __all__ = ["SqlMetastore"]
 
 TIMEOUT_MS: Final = 5_000
 """Longest wait for a lock, or for a server that is to carry a transaction out."""
 
-_Result = TypeVar("_Result")
-_Backend = SqliteBackend | PostgresBackend
-_DRIVER_ERRORS: Final = (
-    sa.exc.DBAPIError,
-    sa.exc.TimeoutError,
-    sqlite3.Error,
-    psycopg.Error,
-    OSError,
-)
-
-
-class _Failed(Exception):
-    """A transaction failed, and this is what is known about it."""
-
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.why)
-        self.fault = fault
-
 
 class SqlMetastore:
     """A metastore in a SQL database. Safe to use from many threads; close it at the end."""
 
     def __init__(
-        self, backend: _Backend, lease_ms: int, now_ms: Callable[[], Millis] | None
+        self, backend: Backend, lease_ms: int, now_ms: Callable[[], Millis] | None
     ) -> None:
         self._backend = backend
+        self.transactions = Transactions(backend)
+        """For what else is kept in the same database: the change log."""
         self._lease_ms = lease_ms
         self._now_ms = now_ms
         self._doubts: dict[Scope, tuple[int, int]] = {}
@@ -105,7 +80,7 @@ class SqlMetastore:
         is then as it was.
         """
         location = locate(url)
-        backend: _Backend = (
+        backend: Backend = (
             SqliteBackend(location, timeout_ms)
             if isinstance(location, SqliteLocation)
             else PostgresBackend(location, timeout_ms)
@@ -143,23 +118,25 @@ class SqlMetastore:
     def join(self, node: NodeId, asked_at: Millis) -> Joined | JoinFailed:
         """Raise the incarnation of `node` and give it a lease."""
         try:
-            ref = self._write(lambda c: (leases.join(c, node, self._clock, self._lease_ms), True))
-        except _Failed as failed:
+            ref = self.transactions.write(
+                lambda c, _: (leases.join(c, node, self._clock, self._lease_ms), True)
+            )
+        except Failed as failed:
             return JoinFailed(failed.fault.why)
         return Joined(ref, asked_at)
 
     def renew(self, ref: NodeRef, asked_at: Millis) -> Renewed | RenewFailed | LeaseLost:
         """Prolong a running lease, elect `ref` if the coordinator's lease has run out."""
 
-        def work(connection: sa.Connection) -> tuple[Renewed | LeaseLost, bool]:
+        def work(connection: sa.Connection, _: Alive) -> tuple[Renewed | LeaseLost, bool]:
             seen = leases.renew(connection, ref, self._clock, self._lease_ms)
             if seen is None:
                 return LeaseLost(ref), False
             return Renewed(ref, asked_at, members=seen[0], leader=seen[1]), True
 
         try:
-            return self._write(work)
-        except _Failed as failed:
+            return self.transactions.write(work)
+        except Failed as failed:
             return RenewFailed(ref, failed.fault.why)
         except msgspec.MsgspecError as error:
             return RenewFailed(ref, f"a drain record cannot be read: {error}")
@@ -176,8 +153,8 @@ class SqlMetastore:
         """
         mark = (batch.fence, batch.serial)
         try:
-            answer = self._write(lambda connection: batches.write(connection, batch))
-        except _Failed as failed:
+            answer = self.transactions.write(lambda connection, _: batches.write(connection, batch))
+        except Failed as failed:
             with self._doubts_lock:
                 if failed.fault.certain and self._doubts.get(batch.scope) != mark:
                     return NotLanded(batch.scope, batch.serial, failed.fault.why)
@@ -191,8 +168,10 @@ class SqlMetastore:
     def load(self, scope: Scope) -> Loaded | LoadFailed:
         """All records of a scope at one moment."""
         try:
-            return self._read(lambda connection, heard: batches.load(connection, scope, heard))
-        except _Failed as failed:
+            return self.transactions.read(
+                lambda connection, alive: batches.load(connection, scope, alive)
+            )
+        except Failed as failed:
             return LoadFailed(scope, failed.fault.why)
         except msgspec.MsgspecError as error:
             return LoadFailed(scope, f"a record cannot be read: {error}")
@@ -200,79 +179,27 @@ class SqlMetastore:
     def survey(self) -> Survey:
         """What is in it, in numbers. Raises what `open` raises."""
         try:
-            return self._read(lambda connection, _: survey(connection, self.label))
-        except _Failed as failed:
+            return self.transactions.read(lambda connection, _: survey(connection, self.label))
+        except Failed as failed:
             raise as_error(failed.fault, self.label) from failed
-
-    # --- transactions ---------------------------------------------------------------------------
-
-    def _write(self, work: Callable[[sa.Connection], tuple[_Result, bool]]) -> _Result:
-        """Run `work` in a transaction, and commit that if it says so."""
-        committing = False
-        try:
-            with self._connected() as (connection, _):
-                result, wanted = work(connection)
-                if wanted:
-                    committing = True
-                    self._commit(connection)
-                return result
-        except sa.exc.DataError:
-            raise  # a value that the database cannot hold: a bug, and trying again mends no bug
-        except _DRIVER_ERRORS as error:
-            raise _Failed(self._backend.fault(error, committing=committing)) from error
-
-    def _read(self, work: Callable[[sa.Connection, Callable[[], None]], _Result]) -> _Result:
-        """Run `work` in a transaction that sees one moment."""
-        try:
-            with self._connected() as (connection, heard):
-                return work(self._backend.snapshot(connection), heard)
-        except _DRIVER_ERRORS as error:
-            raise _Failed(self._backend.fault(error, committing=False)) from error
-
-    @contextlib.contextmanager
-    def _connected(self) -> Iterator[tuple[sa.Connection, Callable[[], None]]]:
-        """A connection under a deadline. What was not committed is rolled back at the end.
-
-        Giving the connection back raises nothing: it must not turn a commit into a failure.
-        """
-        connection = self._backend.engine.connect()
-        try:
-            with self._backend.deadline(connection) as heard:
-                try:
-                    yield connection, heard
-                finally:
-                    with contextlib.suppress(*_DRIVER_ERRORS):
-                        connection.close()
-        finally:
-            with contextlib.suppress(*_DRIVER_ERRORS):
-                connection.close()
-
-    def _commit(self, connection: sa.Connection) -> None:
-        try:
-            connection.commit()
-        except BaseException:
-            # Nobody knows what state this connection is in. The next transaction gets another.
-            with contextlib.suppress(*_DRIVER_ERRORS):
-                connection.invalidate()
-            raise
 
     # --- opening --------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
         try:
             self._backend.settle()
-            self._write(self._migrate)
-        except _Failed as failed:
+            self.transactions.write(self._migrate)
+        except Failed as failed:
             fault = failed.fault
         except Unfit as unfit:
             fault = Fault(Kind.DAMAGED, str(unfit), certain=True)
-        except _DRIVER_ERRORS as error:
+        except DRIVER_ERRORS as error:
             fault = self._backend.fault(error, committing=False)
         else:
             return
         raise as_error(fault, self.label)
 
-    def _migrate(self, connection: sa.Connection) -> tuple[None, bool]:
+    def _migrate(self, connection: sa.Connection, _: Alive) -> tuple[None, bool]:
         version = version_of(connection) if self._backend.lock(connection) else 0
         if version > NEWEST:
             raise MetastoreTooNew(

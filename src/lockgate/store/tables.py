@@ -5,6 +5,10 @@
     records           what they left: one row per record, its body JSON
     nodes             the newest life of every node that ever joined, and its lease
     leader            one row: the coordinator and its lease; node '' is nobody
+    changelog         the change log of a feed: whose it is (token), from where to where it goes
+    segments          its files; a file without a row is none of the log's
+    schema_changes    what it says of schemas, a row per position
+    log_shapes        what its tables look like at its end, where the stream alone tells
 
 Text compares by code point on every backend, so that records come in one order everywhere.
 On PostgreSQL the tables live in the schema `lockgate`, put there by the engine's
@@ -16,7 +20,19 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-__all__ = ["SCHEMA", "leader", "nodes", "records", "schema_version", "scopes", "upsert"]
+__all__ = [
+    "SCHEMA",
+    "changelog",
+    "leader",
+    "log_shapes",
+    "nodes",
+    "records",
+    "schema_changes",
+    "schema_version",
+    "scopes",
+    "segments",
+    "upsert",
+]
 
 SCHEMA: Final = "lockgate"
 """The schema on PostgreSQL. SQLite has none: the file is the metastore's own."""
@@ -71,6 +87,56 @@ leader = sa.Table(
     sa.Column("term", sa.BigInteger, nullable=False),
     sa.Column("expires_at", sa.BigInteger, nullable=False),
     sa.Column("length_ms", sa.BigInteger, nullable=False),
+)
+
+changelog = sa.Table(
+    "changelog",
+    _metadata,
+    sa.Column("feed", _text(), primary_key=True),
+    sa.Column("epoch", sa.BigInteger, nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("incarnation", sa.BigInteger, nullable=False),
+    sa.Column("floor", sa.BigInteger, nullable=False),
+    sa.Column("resolved", sa.BigInteger, nullable=False),
+    sa.Column("next_seq", sa.BigInteger, nullable=False),
+)
+
+segments = sa.Table(
+    "segments",
+    _metadata,
+    sa.Column("feed", _text(), primary_key=True),
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("table", _text(), nullable=False),
+    sa.Column("shape", _text(), nullable=False),
+    sa.Column("path", _text(), nullable=False),
+    sa.Column("low", sa.BigInteger, nullable=False),
+    sa.Column("high", sa.BigInteger, nullable=False),
+    sa.Column("rows", sa.BigInteger, nullable=False),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    sa.Column("written_at", sa.BigInteger, nullable=False),
+)
+
+schema_changes = sa.Table(
+    "schema_changes",
+    _metadata,
+    sa.Column("feed", _text(), primary_key=True),
+    sa.Column("position", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
+log_shapes = sa.Table(
+    "log_shapes",
+    _metadata,
+    sa.Column("feed", _text(), primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
+feeds = sa.Table(
+    "feed_book",
+    _metadata,
+    sa.Column("feed", _text(), primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
 )
 
 

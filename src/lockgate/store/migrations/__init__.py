@@ -13,14 +13,26 @@ from typing import Final
 import sqlalchemy as sa
 
 from lockgate.store.faults import Unfit
-from lockgate.store.migrations import v1_tables, v2_lease_length
+from lockgate.store.migrations import (
+    v1_tables,
+    v2_lease_length,
+    v3_changelog,
+    v4_feeds,
+    v5_log_shapes,
+)
 from lockgate.store.tables import schema_version
 
 __all__ = ["MIGRATIONS", "NEWEST", "Migration", "migrate", "version_of"]
 
 Migration = Callable[[sa.Connection], None]
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (v1_tables.migrate, v2_lease_length.migrate)
+MIGRATIONS: Final[tuple[Migration, ...]] = (
+    v1_tables.migrate,
+    v2_lease_length.migrate,
+    v3_changelog.migrate,
+    v4_feeds.migrate,
+    v5_log_shapes.migrate,
+)
 """MIGRATIONS[n - 1] makes version n."""
 
 NEWEST: Final = len(MIGRATIONS)
