@@ -314,4 +314,8 @@ def _says_ready(pid_file: Path, pid: int) -> bool:
         lines = pid_file.read_text("utf-8").splitlines()
     except OSError:
         return False
-    return len(lines) >= 8 and lines[0].strip() == str(pid) and lines[7].strip() == "ready"
+    return (
+        len(lines) >= 8
+        and lines[0].strip() == str(pid)
+        and lines[7].strip() in {"ready", "standby"}
+    )

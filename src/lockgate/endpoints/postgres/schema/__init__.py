@@ -1,0 +1,1 @@
+"""Tables of a PostgreSQL database: found, compared, and made anew elsewhere."""

@@ -1,0 +1,29 @@
+"""Databases of a test's own on a server that it shares."""
+
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import sql
+
+from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
+
+_NUMBERS = itertools.count(1)
+
+
+@contextmanager
+def fresh_database(server: EmbeddedPostgres) -> Iterator[str]:
+    """The URL of an empty database, as superuser; it and its slots are gone afterwards."""
+    name = f"test_{os.getpid()}_{next(_NUMBERS)}"
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    yield server.url(name)
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        admin.execute(
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
+            "WHERE database = %s AND NOT active",
+            (name,),
+        )
+        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
