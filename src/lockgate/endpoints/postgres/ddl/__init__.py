@@ -1,0 +1,1 @@
+"""Schema changes: logged at the source, understood, and written at the target."""

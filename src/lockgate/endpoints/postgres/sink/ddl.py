@@ -1,0 +1,104 @@
+"""write_ddl: change the tables, and move the rows of everybody concerned behind the change.
+
+All in one transaction: PostgreSQL can roll back a DDL like anything else. Whether it was written
+is told by the trigger's position, so whoever did not hear the answer asks again: it is done once.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import psycopg
+from psycopg.sql import SQL, Composed
+
+from lockgate.endpoints.postgres.faults import faults
+from lockgate.endpoints.postgres.sink.rows import (
+    Cursor,
+    Refused,
+    SpanRow,
+    encoded,
+    insert_spans,
+    lock_feed,
+    lock_spans,
+    remove_spans,
+)
+from lockgate.model.ddl import Ddl, DdlKind
+from lockgate.model.floors import Refusal, least, raised
+from lockgate.model.ids import FeedId, Token
+from lockgate.model.positions import Position
+from lockgate.model.spans import SpanSpec
+
+__all__ = ["Statements", "write_ddl"]
+
+Statements = Sequence[SQL | Composed] | Callable[[psycopg.Cursor], object]
+"""What changes the target's tables: statements, or somebody who executes them on a cursor."""
+
+_SHOWN_MAX: Final = 200
+
+
+def write_ddl(
+    cursor: Cursor,
+    feed: FeedId,
+    token: Token,
+    ddl: Ddl,
+    births: Sequence[SpanSpec],
+    statements: Statements,
+) -> Position:
+    """Where the trigger stands afterwards: at the DDL, or past it if it was written before."""
+    row = lock_feed(cursor, feed)
+    if row is None or row.closed or row.position is None:
+        raise Refused(Refusal.CLOSED)
+    if row.token != token:
+        raise Refused(Refusal.NEWER)
+    if ddl.position <= row.position:
+        return row.position
+    concerned = lock_spans(cursor, feed, tables=None if ddl.every_table else ddl.tables)
+    before = ddl.position - 1
+    if row.position < before or any(_is_behind(span, before) for span in concerned):
+        raise Refused(Refusal.BEHIND)
+    _execute(cursor, feed, ddl, statements)
+    _move(cursor, feed, ddl, concerned)
+    if ddl.kind is DdlKind.CREATE:
+        # What a new table holds comes through the stream from its first row on. One that had
+        # another name until now, and no rows yet, is still to be copied.
+        copied = all(span.copied for span in concerned if span.spec.table in ddl.dropped)
+        floor = token.floor()
+        insert_spans(
+            cursor,
+            feed,
+            [SpanRow(spec, floor, ((spec.range, ddl.position),), copied=copied) for spec in births],
+        )
+    if gone := [span.spec.id for span in concerned if span.spec.table in ddl.dropped]:
+        remove_spans(cursor, feed, gone)
+    cursor.execute("UPDATE lockgate.feeds SET position = %s WHERE feed = %s", (ddl.position, feed))
+    return ddl.position
+
+
+def _is_behind(span: SpanRow, before: Position) -> bool:
+    """A batch that is recorded and not finished lies before the DDL, too."""
+    return least(span.floors) < before or span.batch_to is not None
+
+
+def _execute(cursor: Cursor, feed: FeedId, ddl: Ddl, statements: Statements) -> None:
+    words = " ".join(ddl.statement.split()) or f"{ddl.kind.value} {', '.join(ddl.tables)}"
+    about = words if len(words) <= _SHOWN_MAX else words[: _SHOWN_MAX - 1] + "…"
+    with faults(object_=f"{feed}: {about}", operation="write a schema change"):
+        if callable(statements):
+            statements(cursor)
+            return
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def _move(cursor: Cursor, feed: FeedId, ddl: Ddl, concerned: Sequence[SpanRow]) -> None:
+    floors = [raised(span.floors, ddl.position) for span in concerned]
+    cursor.execute(
+        "UPDATE lockgate.progress p SET floors = a.floors::jsonb, position = a.position "
+        "FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS a (span, floors, position) "
+        "WHERE p.feed = %s AND p.span = a.span",
+        (
+            [span.spec.id for span in concerned],
+            [encoded(floor) for floor in floors],
+            [least(floor) for floor in floors],
+            feed,
+        ),
+    )

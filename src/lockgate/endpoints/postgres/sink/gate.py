@@ -1,0 +1,173 @@
+"""What a task does at both ends of its own transaction at the sink.
+
+    with open_session(url, feed, span.id) as connection, connection.cursor() as cursor:
+        enter(cursor, feed, span.id, token, floors, share=False)      # first of all
+        …write the rows…
+        leave(cursor, feed, span.id, token, floors, to)               # last of all; then commit
+
+    a part of a recorded batch                        a chunk of the copy
+        enter(…, share=True)                              if enter_copy(…, chunk.no):
+        if part_landed(cursor, …, part, parts, to):           …copy the rows…
+            …write the part's rows…                           chunk_done(…)
+        commit                                            commit
+
+`enter` locks the span's row until the transaction ends, and compares token and floors *after* it
+has the lock. So a newer owner, who writes its token into that row, waits for us or ends us; and
+if it was first, we read its token and are `Refused`. Nothing of the data may be touched before
+`enter`: neither read, lest it be old, nor locked, lest two wait for each other.
+
+A refused task rolls back. What the refusal means is the owner's to decide: NEWER, GONE and CLOSED
+end the dispatcher; after MOVED it claims again, and learns where the row stands.
+"""
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from lockgate.endpoints.postgres.sink.parts import part_range
+from lockgate.endpoints.postgres.sink.rows import (
+    Cursor,
+    Refused,
+    encoded,
+    lock_span,
+    pass_turnstile,
+)
+from lockgate.model.floors import Floors, Refusal, least, raised
+from lockgate.model.ids import FeedId, SpanId, Token
+from lockgate.model.positions import Position
+
+__all__ = [
+    "Refused",
+    "chunk_done",
+    "enter",
+    "enter_copy",
+    "leave",
+    "part_landed",
+    "part_range",
+]
+
+
+def enter(
+    cursor: psycopg.Cursor,
+    feed: FeedId,
+    span: SpanId,
+    token: Token,
+    floors: Floors,
+    share: bool,
+) -> None:
+    """Lock the span's row, alone or beside others, if it is ours and stands where we start from.
+
+    Shared, it is for a part of a recorded batch; alone, no batch may be recorded.
+    """
+    with _own(cursor) as own:
+        pass_turnstile(own, feed, span)
+        row = lock_span(own, feed, span, share=share)
+    if row is None:
+        raise Refused(Refusal.GONE)
+    if row.token != token:
+        raise Refused(Refusal.NEWER)
+    if row.floors != floors or (row.batch_to is not None) != share:
+        raise Refused(Refusal.MOVED)
+
+
+def leave(
+    cursor: psycopg.Cursor,
+    feed: FeedId,
+    span: SpanId,
+    token: Token,
+    floors: Floors,
+    to: Position,
+) -> Floors:
+    """Move the row that was entered alone: everything up to `to` is in this transaction."""
+    moved = raised(floors, to)
+    with _own(cursor) as own:
+        own.execute(
+            "UPDATE lockgate.progress SET floors = %s::jsonb, position = %s "
+            "WHERE feed = %s AND span = %s AND (epoch, seq, incarnation) = (%s, %s, %s) "
+            "AND floors = %s::jsonb AND batch_to IS NULL",
+            (
+                *(encoded(moved), least(moved), feed, span),
+                *(token.epoch, token.seq, token.incarnation, encoded(floors)),
+            ),
+        )
+        if own.rowcount != 1:  # it was not entered, or with other numbers
+            raise Refused(Refusal.MOVED)
+    return moved
+
+
+def part_landed(
+    cursor: psycopg.Cursor, feed: FeedId, span: SpanId, part: int, parts: int, to: Position
+) -> bool:
+    """Take the receipt for a part, to be had with the part's rows or not at all.
+
+    False: it has been given out, the rows are there, there is nothing to do. Whoever asks while
+    another attempt at the same part is under way waits for its end. The batch must be the one
+    that is recorded: a straggler of a former batch, from the same floors to somewhere else, would
+    take the receipt for changes that it does not have.
+    """
+    with _own(cursor) as own:
+        own.execute(
+            "SELECT q.landed FROM lockgate.parts q JOIN lockgate.progress p USING (feed, span) "
+            "WHERE feed = %s AND span = %s AND q.part = %s "
+            "AND p.batch_parts = %s AND p.batch_to = %s FOR UPDATE OF q",
+            (feed, span, part, parts, to),
+        )
+        found = own.fetchone()
+        if found is None:
+            raise Refused(Refusal.MOVED)
+        if found[0]:
+            return False
+        own.execute(
+            "UPDATE lockgate.parts SET landed = true WHERE feed = %s AND span = %s AND part = %s",
+            (feed, span, part),
+        )
+    return True
+
+
+def enter_copy(
+    cursor: psycopg.Cursor, feed: FeedId, span: SpanId, token: Token, chunk: int
+) -> bool:
+    """Lock the span's row beside others if it is ours, and the chunk against other attempts at it.
+
+    False: the chunk has landed already, there is nothing to do.
+    """
+    with _own(cursor) as own:
+        pass_turnstile(own, feed, span)
+        row = lock_span(own, feed, span, share=True)
+        if row is None:
+            raise Refused(Refusal.GONE)
+        if row.token != token:
+            raise Refused(Refusal.NEWER)
+        own.execute(
+            "SELECT done FROM lockgate.chunks WHERE feed = %s AND span = %s AND no = %s FOR UPDATE",
+            (feed, span, chunk),
+        )
+        found = own.fetchone()
+    if found is None:
+        raise Refused(Refusal.MOVED)
+    return not found[0]
+
+
+def chunk_done(
+    cursor: psycopg.Cursor,
+    feed: FeedId,
+    span: SpanId,
+    chunk: int,
+    *,
+    snapshot: str,
+    rows: int,
+    bytes_: int,
+) -> None:
+    """Record that a chunk has landed, with the snapshot (`xmin:xmax:xip,…`) it was read under."""
+    with _own(cursor) as own:
+        own.execute(
+            "UPDATE lockgate.chunks SET done = true, snapshot = %s, rows = %s, bytes = %s "
+            "WHERE feed = %s AND span = %s AND no = %s AND NOT done",
+            (snapshot, rows, bytes_, feed, span, chunk),
+        )
+        if own.rowcount != 1:  # it was not entered
+            raise Refused(Refusal.MOVED)
+
+
+def _own(cursor: psycopg.Cursor) -> Cursor:
+    """A cursor in the same transaction, whatever the caller's makes of rows."""
+    return cursor.connection.cursor(row_factory=tuple_row)
