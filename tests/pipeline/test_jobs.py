@@ -1,0 +1,111 @@
+"""Work items through a real Spark: nothing lost, nothing mixed up, stopped when asked."""
+
+import os
+import threading
+from pathlib import Path
+from urllib.parse import urlparse
+
+import msgspec
+import pytest
+
+from lockgate.model.errors import UsageError
+from lockgate.pipeline.jobs import Interrupted, SparkLost, TaskFailed, interrupt, run_tasks
+from lockgate.pipeline.session import Spark, SparkOptions, start
+from tests.support.waiting import until
+
+
+def test_receipts_come_in_the_order_of_the_items(spark: Spark) -> None:
+    items = [f"item {number}".encode() for number in range(5)]
+    assert run_tasks(spark, "echo", items, "order") == items
+
+
+def test_few_items_are_tasks_of_their_own(spark: Spark) -> None:
+    """One row, one partition, no shuffle: that is what makes a small job cheap."""
+    tasks = run_tasks(spark, "test-where", [b""] * 5, "own")
+    assert tasks == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_many_items_are_packed_and_still_in_order(spark: Spark) -> None:
+    items = [os.urandom(10) for _ in range(300)]
+    weights = [float(number % 7) for number in range(300)]
+    assert run_tasks(spark, "echo", items, "many", weights=weights, tasks=3) == items
+
+
+def test_no_items_need_no_job(spark: Spark) -> None:
+    assert run_tasks(spark, "echo", [], "none") == []
+
+
+def test_an_unknown_kind_is_refused(spark: Spark) -> None:
+    with pytest.raises(UsageError, match="no such kind"):
+        run_tasks(spark, "dance", [b""], "kind")
+
+
+def test_a_raising_task_is_reported_with_its_trace_and_the_others_receipts(spark: Spark) -> None:
+    with pytest.raises(TaskFailed, match="RuntimeError: no such luck") as failed:
+        run_tasks(spark, "test-fail", [b"good", b"bad", b"fine"], "fail")
+    assert failed.value.receipts == [b"good", None, b"fine"]
+    assert any("in fail" in note for note in failed.value.__notes__)
+
+
+def test_a_worker_that_dies_loses_the_job_and_not_the_session(spark: Spark) -> None:
+    with pytest.raises(SparkLost):
+        run_tasks(spark, "test-leave", [b"bad"], "leave")
+    assert run_tasks(spark, "echo", [b"alive"], "leave") == [b"alive"]
+
+
+def test_workers_are_forked_with_their_imports_and_without_threads(spark: Spark) -> None:
+    """What a daemon's threads hold when it forks, its workers would wait for for ever."""
+    [answer] = run_tasks(spark, "test-daemon", [b""], "daemon")
+    imported, threads = msgspec.json.decode(answer)
+    assert imported
+    assert len([name for name in threads if name != "jemalloc_bg_thd"]) == 1
+
+
+def test_interrupting_a_tag_ends_its_tasks_and_no_others(spark: Spark, tmp_path: Path) -> None:
+    ends: dict[str, BaseException | None] = {}
+
+    def run(tag: str) -> None:
+        try:
+            run_tasks(spark, "test-hold", [str(tmp_path / tag).encode()], tag)
+        except BaseException as error:
+            ends[tag] = error
+
+    threads = {tag: threading.Thread(target=run, args=(tag,)) for tag in ("one", "two")}
+    for thread in threads.values():
+        thread.start()
+    pids = {
+        tag: int(until((tmp_path / tag).exists, 60) and (tmp_path / tag).read_text())
+        for tag in threads
+    }
+    try:
+        assert interrupt(spark, "one")
+        assert isinstance(ends.get("one"), Interrupted)
+        until(lambda: not Path(f"/proc/{pids['one']}").exists())
+        assert Path(f"/proc/{pids['two']}").exists()
+        assert "two" not in ends
+    finally:
+        interrupt(spark, "two")
+        for thread in threads.values():
+            thread.join()
+    assert isinstance(ends["two"], Interrupted)
+
+
+def test_interrupting_what_does_not_run_is_no_error(spark: Spark) -> None:
+    assert interrupt(spark, "nobody")
+
+
+def test_what_an_item_holds_is_not_in_the_event_log(spark: Spark) -> None:
+    """S3: items carry credentials."""
+    secret = "planted-Zq8!secret"
+    assert run_tasks(spark, "echo", [secret.encode()], "secret") == [secret.encode()]
+    directory = Path(urlparse(spark.options.settings["spark.eventLog.dir"]).path)
+    logs = [path for path in directory.rglob("*") if path.is_file()]
+    text = "".join(path.read_text("utf-8", "replace") for path in logs)
+    assert "MapInArrow" in text
+    assert secret not in text
+    assert secret not in spark.log_tail(10_000)
+
+
+def test_a_second_session_with_a_master_is_refused(spark: Spark) -> None:
+    with pytest.raises(UsageError, match="already has a Spark session"):
+        start(SparkOptions("local[1]"))
