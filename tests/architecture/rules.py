@@ -25,6 +25,8 @@ MAY_IMPORT: Final[dict[str, frozenset[str]]] = {
     "api": frozenset({*LAYERS[: LAYERS.index("api")], PACKAGE}),
     # Beside node: drives core through the same ports, against a world of its own.
     "sim": frozenset({"model", "core", "store"}),
+    # A show of everything, for people at their first look.
+    "demo": frozenset(LAYERS),
     # People's tools talk to the api only. They share the errors they show.
     "cli": frozenset({"model", "api", PACKAGE}),
     "web": frozenset({"model", "api", PACKAGE}),
@@ -32,7 +34,9 @@ MAY_IMPORT: Final[dict[str, frozenset[str]]] = {
 
 ALSO: Final[dict[str, frozenset[str]]] = {
     "lockgate.cli.sim": frozenset({"sim"}),
-    "lockgate.cli.demo": frozenset({"sim"}),
+    "lockgate.cli.demo": frozenset({"sim", "demo"}),
+    # Runs a feed in its own process, with no service to ask.
+    "lockgate.cli.feed": frozenset({"node", "pipeline"}),
     # A metastore is prepared before any node runs that could be asked over the api.
     "lockgate.cli.metastore": frozenset({"store"}),
 }

@@ -267,7 +267,7 @@ def test_a_bug_keeps_its_trace(bug: Exception, reported: Arrange) -> None:
 
 
 def test_demo_reaches_its_end() -> None:
-    done = lockgate("demo")
+    done = lockgate("demo", "--simulated")
     assert done.returncode == 0, done.stderr
     assert done.stdout
 
@@ -280,7 +280,7 @@ def test_demo_json_keeps_the_show_off_stdout(
         return 0
 
     monkeypatch.setattr("lockgate.sim.demo.run", show)
-    assert main(["demo", "--json"]) == 0
+    assert main(["demo", "--simulated", "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["ok"] is True
     assert "the water rises" in err
@@ -290,5 +290,5 @@ def test_a_demo_that_stops_early_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("lockgate.sim.demo.run", lambda _console: 1)
-    assert main(["demo"]) == 1
+    assert main(["demo", "--simulated"]) == 1
     assert capsys.readouterr().err.startswith("error: ")

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from lockgate.cli import demo, metastore, output, sim
+from lockgate.cli import demo, feed, metastore, output, sim
 from lockgate.model.errors import IllegalTransition, LockgateError, UsageError
 
 __all__ = ["app", "main"]
@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 app.command()(demo.demo)
 app.command()(sim.sim)
+app.add_typer(feed.app, name="feed")
 app.add_typer(metastore.app, name="metastore")
 
 

@@ -14,7 +14,7 @@ import typer
 
 from lockgate.model.errors import LockgateError
 
-__all__ = ["JsonFlag", "error", "failure", "line", "progress", "result"]
+__all__ = ["JsonFlag", "error", "failure", "line", "note", "progress", "result"]
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
@@ -24,6 +24,11 @@ PLAIN_PROGRESS_INTERVAL_S: Final = 5.0
 def line(text: str = "") -> None:
     """One line of the result, for people."""
     typer.echo(text)
+
+
+def note(text: str) -> None:
+    """One line beside the result: what is going on."""
+    typer.echo(text, err=True)
 
 
 def result(document: object) -> None:

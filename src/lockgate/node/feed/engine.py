@@ -1,0 +1,421 @@
+"""The engine of one feed on one node: takes the core's orders, runs rounds, tells what came of it.
+
+    orders ─┐                       ┌─► capture (with the trigger dispatcher)
+            ├─► one thread, rounds ─┼─► copy    (spans whose rows are not there yet)
+    news  ──┘                       └─► apply   (one Spark job for all spans that have changes)
+
+A round is: do what was ordered, read what is new in the change log, plan (`rounds`), apply,
+report. Orders wait for the round that runs. Nothing here decides who may write: every
+transaction at the sink compares its token, so an engine that should have stopped writes nothing.
+
+What fails for a reason that may pass (a server that restarts), or that only people can mend (a
+row that the target refuses), parks the dispatchers concerned and tries again; see `Parked`.
+"""
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from lockgate.endpoints.postgres.sink.advance import Advance
+from lockgate.endpoints.postgres.sink.net import NeedsOnePart
+from lockgate.model.apply import ApplyError
+from lockgate.model.errors import LockgateError, OutcomeUnknown, StaleOwner, Transient
+from lockgate.model.events import (
+    DispatcherAdvanced,
+    DispatcherBlocked,
+    DispatcherEvent,
+    DispatcherFailed,
+    DispatcherHeld,
+    DispatcherRefused,
+    DispatcherStarted,
+    DispatcherStopped,
+)
+from lockgate.model.feeds import Trouble
+from lockgate.model.floors import Floors, Refusal, raised
+from lockgate.model.ids import FeedId, SpanId
+from lockgate.model.instructions import (
+    HoldDispatcher,
+    PassBarrier,
+    ReleaseDispatcher,
+    StartDispatcher,
+    StopDispatcher,
+    WriteBarrier,
+)
+from lockgate.model.positions import Position
+from lockgate.model.spans import WHOLE
+from lockgate.node.feed import rounds
+from lockgate.node.feed.context import FeedContext
+from lockgate.node.feed.copying import Copying
+from lockgate.node.feed.guard import CaptureGuard
+from lockgate.node.feed.running import Parked, Running, backoff_s, told
+from lockgate.node.feed.tail import LogTail
+from lockgate.pipeline.copy import CopyOutcome
+
+Order = (
+    StartDispatcher
+    | StopDispatcher
+    | HoldDispatcher
+    | ReleaseDispatcher
+    | PassBarrier
+    | WriteBarrier
+)
+
+IDLE_S = 0.25
+ROWS_MAX = 400_000
+"""Rows of one span in one round; a larger transaction is not cut."""
+
+
+class FeedEngine:
+    """All dispatchers of one feed on this node, and what they share."""
+
+    def __init__(self, context: FeedContext, post: Callable[[DispatcherEvent], None]) -> None:
+        self._context = context
+        self._feed: FeedId = context.feed
+        self._post_event = post
+        self._inbox: queue.SimpleQueue[Order | CopyOutcome | LockgateError] = queue.SimpleQueue()
+        self._wake = threading.Event()
+        self._ended = threading.Event()
+        self._running: dict[SpanId, Running] = {}
+        self._tail: LogTail | None = None
+        self._failures = 0
+        """Rounds in a row that broke."""
+        self.rows_applied = 0
+        self._capture = CaptureGuard(context, self._wake.set, self._inbox_put)
+        self._copying = Copying(context, self._inbox_put, self._wake.set)
+        self._interrupting: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._run, name=f"feed {self._feed}", daemon=True)
+        self._thread.start()
+
+    # --- from other threads -------------------------------------------------------------------
+
+    def order(self, order: Order) -> None:
+        """Take an order of the core's."""
+        self._inbox_put(order)
+
+    def stop_everything(self) -> None:
+        """Stop at once. What is under way at the sink is the fence's business."""
+        self._ended.set()
+        self._wake.set()
+        self._capture.stop()
+        self._copying.stop()
+        # Waits for the tasks' end, and whoever calls does not.
+        self._interrupting = threading.Thread(
+            target=self._context.interrupt, name=f"interrupt {self._feed}", daemon=True
+        )
+        self._interrupting.start()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the threads."""
+        if self._interrupting is not None:
+            self._interrupting.join(timeout_s)
+        self._thread.join(timeout_s)
+        self._capture.join(timeout_s)
+        self._copying.join(timeout_s)
+
+    def view(self) -> list[Running]:
+        """The dispatchers as they are, for a status."""
+        return list(self._running.values())
+
+    @property
+    def capture(self) -> CaptureGuard:
+        return self._capture
+
+    @property
+    def copying(self) -> Copying:
+        return self._copying
+
+    @property
+    def resolved(self) -> Position | None:
+        return None if self._tail is None else self._tail.resolved
+
+    def lag_s(self) -> float | None:
+        """Age of the oldest captured change that is not applied; None before anything runs."""
+        lows = [one.low for one in self.view() if one.floors is not None]
+        if self._tail is None or not lows:
+            return None
+        oldest_ms = self._tail.oldest_ms(min(lows))
+        return 0.0 if oldest_ms is None else max(0.0, time.time() - oldest_ms / 1000)
+
+    def _inbox_put(self, item: Order | CopyOutcome | LockgateError) -> None:
+        self._inbox.put(item)
+        self._wake.set()
+
+    # --- the loop -----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self._wake.clear()
+            try:
+                busy = self._take_orders()
+                busy = self._round() or busy
+                self._failures = 0
+            except Exception as error:
+                if self._ended.is_set():
+                    return
+                if not isinstance(error, LockgateError):
+                    self._context.log.exception("a round of feed %s broke", self._feed)
+                self._park(self._running.values(), error)
+                self._failures += 1
+                self._ended.wait(backoff_s(self._failures))
+                continue
+            if not busy:
+                self._wake.wait(IDLE_S)
+
+    def _take_orders(self) -> bool:
+        done = False
+        while not self._ended.is_set():
+            try:
+                order = self._inbox.get_nowait()
+            except queue.Empty:
+                return done
+            done = True
+            self._obey(order)
+        return done
+
+    def _obey(self, order: Order | CopyOutcome | LockgateError) -> None:
+        if isinstance(order, LockgateError):
+            self._capture_failed(order)
+            return
+        if isinstance(order, StartDispatcher):
+            one = self._running[order.spec.id] = Running(order)
+            self._claim(one)
+            return
+        if isinstance(order, StopDispatcher):
+            self._stop(order)
+            return
+        found = self._running.get(order.span)
+        if found is None or found.token != order.token:
+            return
+        if isinstance(order, HoldDispatcher):
+            found.held = order.operator
+            if found.floors is not None:
+                self._post(DispatcherHeld(self._feed, order.span, order.token, order.operator))
+        elif isinstance(order, ReleaseDispatcher):
+            found.held = ""
+        elif isinstance(order, PassBarrier):
+            self._go_past(found, order.position)
+        elif isinstance(order, WriteBarrier):
+            self._write(found, order)
+        else:
+            self._copied(found, order)
+
+    # --- orders -------------------------------------------------------------------------------
+
+    def _claim(self, one: Running) -> None:
+        """Take the row at the sink, for the first time or to learn where it stands."""
+        start = one.start
+        first = one.floors is None
+        try:
+            outcome = self._context.sink.claim(
+                self._feed, start.spec, start.token, start.lineage, start.birth
+            )
+            if first and not one.is_trigger and not isinstance(outcome, Refusal):
+                # Asked before it has floors: with them, it may apply what it has no rows for.
+                one.copying = self._context.copies.wanted(one)
+        except LockgateError as error:
+            self._park([one], error)
+            return
+        if isinstance(outcome, Refusal):
+            self._refused(one, outcome)
+            return
+        one.floors = outcome
+        one.parked = None
+        event = DispatcherStarted if first else DispatcherAdvanced
+        self._post(event(self._feed, one.span, one.token, one.low))
+        if first and one.held:
+            self._post(DispatcherHeld(self._feed, one.span, one.token, one.held))
+        if first and one.is_trigger:
+            self._capture.start(one.token)
+        elif first and one.copying:
+            self._copying.begin(one)
+
+    def _stop(self, stop: StopDispatcher) -> None:
+        found = self._running.get(stop.span)
+        if found is not None and found.token == stop.token:
+            self._end(found)
+        self._post(DispatcherStopped(self._feed, stop.span, stop.token))
+
+    def _go_past(self, one: Running, position: Position) -> None:
+        """The DDL is written, and the row at the sink stands behind it already."""
+        if one.blocked is None or one.floors is None or one.blocked.position > position:
+            return
+        one.floors = raised(one.floors, one.blocked.position)
+        one.blocked = None
+
+    def _write(self, one: Running, write: WriteBarrier) -> None:
+        """The trigger writes the DDL before which it stands. It is asked until it has."""
+        if one.floors is None or not _is_due(one):
+            return
+        try:
+            if not self._context.schema.knows(write.ddl):
+                self._context.read_log(write.ddl.position - 1)
+            statements = self._context.schema.statements(write.ddl)
+            outcome = self._context.sink.write_ddl(
+                self._feed, write.token, write.ddl, write.births, statements
+            )
+        except (Transient, OutcomeUnknown) as error:
+            # Asked again, the sink writes what it has not written, and once.
+            self._park([one], error)
+            return
+        except LockgateError as error:
+            self._fail(one, error)
+            return
+        if outcome is Refusal.BEHIND:
+            return
+        if isinstance(outcome, Refusal):
+            self._refused(one, outcome)
+            return
+        one.floors = ((WHOLE, outcome),)
+        one.blocked = None
+        one.parked = None
+        self._post(DispatcherAdvanced(self._feed, one.span, one.token, outcome))
+
+    def _copied(self, one: Running, copied: CopyOutcome) -> None:
+        one.copying = False
+        if copied.refusal is not None:
+            self._refused(one, copied.refusal)
+        elif copied.error is not None:
+            self._park([one], copied.error)
+            one.copying = True
+            self._copying.begin(one)
+        else:
+            one.snapshots, one.settled = copied.snapshots, copied.settled
+            one.parked = None
+
+    # --- rounds -------------------------------------------------------------------------------
+
+    def _round(self) -> bool:
+        """Apply what is new. False when there was nothing to do."""
+        for one in list(self._running.values()):
+            if one.floors is None and _is_due(one):
+                self._claim(one)
+        tail = self._read_log()
+        if tail is None:
+            return False
+        plan = rounds.plan(self._running.values(), tail, time.monotonic(), ROWS_MAX)
+        if plan.empty:
+            return False
+        for one, ddl in plan.blocked:
+            one.blocked = ddl
+            self._post(DispatcherBlocked(self._feed, one.span, one.token, ddl.position, ddl))
+        if plan.advance:
+            self._advance(plan.advance)
+        if plan.apply:
+            self._apply(plan.apply)
+        return True
+
+    def _read_log(self) -> LogTail | None:
+        """What is new in the change log since the last look."""
+        lows = [one.low for one in self._running.values() if one.floors is not None]
+        if not lows:
+            return None
+        least = min(lows)
+        if self._tail is None or least < self._tail.after:
+            # Somebody came late who stands further back: what the tail let go is needed again.
+            self._tail = LogTail(least)
+        tail = self._tail
+        tail.let_go(least)
+        known = self._capture.resolved
+        if known is None or known > tail.resolved:
+            view = self._context.read_log(tail.resolved)
+            tail.extend(view.resolved, view.segments, view.ddls)
+        return tail
+
+    def _advance(self, moves: list[tuple[Running, Position]]) -> None:
+        asked = [Advance(one.span, one.token, one.floors or (), to) for one, to in moves]
+        try:
+            outcomes = self._context.sink.advance(self._feed, asked)
+        except LockgateError as error:
+            self._park([one for one, _ in moves], error)
+            return
+        for one, _ in moves:
+            self._moved(one, outcomes[one.span])
+
+    def _apply(self, works: list[rounds.Work]) -> None:
+        try:
+            outcomes = self._context.apply(works)
+        except LockgateError as error:
+            self._park([work.running for work in works], error)
+            return
+        for done in outcomes:
+            if done.error is not None and done.error.code == NeedsOnePart.code:
+                done.work.running.one_part = True
+                self._claim(done.work.running)
+            elif done.error is not None:
+                self._park([done.work.running], done.error)
+            else:
+                self.rows_applied += done.rows
+                self._moved(done.work.running, done.refusal or done.floors)
+
+    def _moved(self, one: Running, outcome: Floors | Refusal) -> None:
+        if isinstance(outcome, Refusal):
+            self._not_moved(one, outcome)
+            return
+        one.floors = outcome
+        one.parked = None
+        one.one_part = False
+        if one.snapshots and one.low >= one.settled:
+            self._forget_snapshots(one)
+        self._post(DispatcherAdvanced(self._feed, one.span, one.token, one.low))
+
+    def _forget_snapshots(self, one: Running) -> None:
+        """Tried again with the next move if it does not succeed: until then they do no harm."""
+        with contextlib.suppress(Transient, OutcomeUnknown):
+            if self._context.sink.forget_chunks(self._feed, one.span, one.token) is None:
+                one.snapshots = ()
+
+    def _not_moved(self, one: Running, refusal: Refusal) -> None:
+        if refusal is Refusal.MOVED:
+            self._claim(one)
+        else:
+            self._refused(one, refusal)
+
+    # --- ends ---------------------------------------------------------------------------------
+
+    def _park(self, these: Iterable[Running], error: BaseException | ApplyError) -> None:
+        """Not now; try again later, and say why in the status."""
+        if isinstance(error, StaleOwner) or getattr(error, "code", "") == StaleOwner.code:
+            for one in list(these):
+                self._refused(one, Refusal.NEWER)
+            return
+        now_s = time.monotonic()
+        for one in these:
+            attempts = 1 if one.parked is None else one.parked.attempts + 1
+            wait_s = backoff_s(attempts)
+            since_s = now_s if one.parked is None else one.parked.since_s
+            hint = getattr(error, "hint", "")
+            one.parked = Parked(str(error), hint, attempts, now_s + wait_s, since_s)
+
+    def _refused(self, one: Running, refusal: Refusal) -> None:
+        self._end(one)
+        self._post(DispatcherRefused(self._feed, one.span, one.token, refusal.value))
+
+    def _fail(self, one: Running, error: LockgateError) -> None:
+        self._end(one)
+        trouble = Trouble(told(error), retryable=isinstance(error, Transient), span=one.span)
+        self._post(DispatcherFailed(self._feed, one.span, one.token, trouble))
+
+    def _end(self, one: Running) -> None:
+        one.ended = True
+        if self._running.get(one.span) is one:
+            del self._running[one.span]
+        if one.is_trigger:
+            self._capture.stop()
+        else:
+            self._copying.drop(one)
+
+    def _capture_failed(self, error: LockgateError) -> None:
+        """The source cannot be captured any more and waiting does not help."""
+        for one in list(self._running.values()):
+            if one.is_trigger:
+                self._fail(one, error)
+
+    def _post(self, event: DispatcherEvent) -> None:
+        if not self._ended.is_set():
+            self._post_event(event)
+
+
+def _is_due(one: Running) -> bool:
+    return one.parked is None or time.monotonic() >= one.parked.until_s

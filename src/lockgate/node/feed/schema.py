@@ -1,0 +1,66 @@
+"""Schema changes of a feed: from what the change log says to what the target executes.
+
+body of a schema change ──► SchemaStep ──► Ddl, which the barrier stops for
+                                └────────► statements, when it is their turn
+"""
+
+import msgspec
+from psycopg import sql
+
+from lockgate.endpoints.postgres.connect import connect
+from lockgate.endpoints.postgres.ddl.changes import Chooser, interpret
+from lockgate.endpoints.postgres.ddl.entries import read_row
+from lockgate.endpoints.postgres.ddl.statements import compose_step
+from lockgate.endpoints.postgres.schema.compose import TablePlan
+from lockgate.endpoints.postgres.schema.create import facts_of
+from lockgate.endpoints.postgres.schema.discover import DEFINITION
+from lockgate.endpoints.postgres.url import PostgresUrl
+from lockgate.model.ddl import Ddl
+from lockgate.model.ids import FeedId
+from lockgate.model.positions import Position
+from lockgate.model.schema_changes import SchemaStep, step_from_json
+from lockgate.store.changelog import SchemaChange
+
+__all__ = ["SchemaSteps"]
+
+
+class SchemaSteps:
+    """The steps that were read from the log, kept until they are written."""
+
+    def __init__(self, feed: FeedId, target: PostgresUrl, choose: Chooser) -> None:
+        self._feed = feed
+        self._target = target
+        self._choose = choose
+        self._steps: dict[Position, SchemaStep] = {}
+
+    def ddl(self, change: SchemaChange) -> Ddl | None:
+        """What the source said about its schema, as a barrier; None if it does not concern us."""
+        step = self._read(change.body)
+        if step is None or not step.has_effect:
+            return None
+        self._steps[change.position] = step
+        return step.ddl(change.position)
+
+    def _read(self, body: str) -> SchemaStep | None:
+        """Rows of the source's log of schema changes are a list; without it, the step itself."""
+        if body.startswith("{"):
+            return step_from_json(body)
+        rows = [read_row(row) for row in msgspec.json.decode(body)]
+        return interpret(rows, self._choose, feed=self._feed)
+
+    def knows(self, ddl: Ddl) -> bool:
+        """False before this life has read the change from the log."""
+        return ddl.position in self._steps
+
+    def statements(self, ddl: Ddl) -> list[sql.Composed]:
+        """What the target has to execute for a schema change that was read from the log."""
+        step = self._steps[ddl.position]
+        with connect(self._target, purpose=f"schema {self._feed}", autocommit=True) as connection:
+            facts = facts_of(connection, self._planned(step))
+        return compose_step(step, self._choose, feed=self._feed, facts=facts)
+
+    def _planned(self, step: SchemaStep) -> list[TablePlan]:
+        # A step that could not be understood has tables without a definition.
+        known = [each.after for each in step.tables if bytes(each.after) not in (b"", b"null")]
+        after = [DEFINITION.decode(definition) for definition in known]
+        return [plan for definition in after if (plan := self._choose(definition)) is not None]

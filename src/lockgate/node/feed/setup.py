@@ -1,0 +1,235 @@
+"""What a feed needs at its endpoints, made in an order that leaves nothing nameless behind.
+
+    book ──► target: fence, tables ──► source: DDL log, publication, slot ──► book: start
+
+Every step finds what an earlier attempt has made, so a set-up that was broken off is simply done
+again. The slot is made before anything is copied: from its position on no change is missed.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+import psycopg
+
+from lockgate.endpoints.postgres.connect import connect
+from lockgate.endpoints.postgres.ddl import log as ddl_log
+from lockgate.endpoints.postgres.schema import create, discover
+from lockgate.endpoints.postgres.schema.compose import TablePlan
+from lockgate.endpoints.postgres.schema.definitions import TableDefinition
+from lockgate.endpoints.postgres.sink.fence import PostgresSink
+from lockgate.endpoints.postgres.source import publication, slot
+from lockgate.endpoints.postgres.source.names import publication_name, slot_name
+from lockgate.endpoints.postgres.url import PostgresUrl
+from lockgate.model.errors import MissingPrivilege, Transient, UsageError
+from lockgate.model.feed_config import FeedConfig, config_from_json
+from lockgate.model.ids import TableId
+from lockgate.model.selection import TableSelection, check_selection
+from lockgate.model.tables import TableName, TableShape, parse_table
+from lockgate.store.feeds import FeedBook, FeedEntry
+
+ATTEMPTS = 5
+DDL_TABLE = TableName("lockgate", "ddl_log")
+SLOT_GRACE_S = 5.0
+
+
+class Chosen(NamedTuple):
+    """One table that the feed takes, as it was when the feed began."""
+
+    definition: TableDefinition
+    selection: TableSelection
+
+    @property
+    def shape(self) -> TableShape:
+        return self.selection.shape(self.definition.shape())
+
+    @property
+    def plan(self) -> TablePlan:
+        return TablePlan.of(self.definition, self.selection)
+
+
+def set_up(book: FeedBook, config: FeedConfig, home: str) -> FeedEntry:
+    """Have everything that the feed needs, and its entry in the book."""
+    entry = book.read(config.name)
+    if entry is None:
+        entry = FeedEntry(
+            config.name,
+            msgspec.Raw(config.to_json()),
+            slot_name(config.name, home),
+            publication_name(config.name, home),
+        )
+        book.write(entry)
+    else:
+        entry = _reconfigured(book, entry, config)
+    if entry.removing:
+        return entry
+    for _ in range(ATTEMPTS):
+        if entry.start is not None:
+            return entry
+        entry = _made(book, config, entry)
+    raise Transient(
+        "the source's tables keep changing",
+        object_=config.name,
+        hint="start the feed when no schema change is under way",
+        operation="set up a feed",
+    )
+
+
+def _reconfigured(book: FeedBook, entry: FeedEntry, config: FeedConfig) -> FeedEntry:
+    """A password or a limit may change; what is taken, and from where to where, may not."""
+    before = config_from_json(bytes(entry.config))
+    if before == config:
+        return entry
+    if _essence(before) != _essence(config):
+        raise UsageError(
+            "the feed exists with another configuration",
+            object_=config.name,
+            hint="give it the same endpoints, tables, columns and rows, or remove the feed first",
+            operation="set up a feed",
+        )
+    entry = msgspec.structs.replace(entry, config=msgspec.Raw(config.to_json()))
+    book.write(entry)
+    return entry
+
+
+def _essence(config: FeedConfig) -> tuple[object, ...]:
+    """What the rows at the target depend on."""
+    return (
+        PostgresUrl.parse(config.source).label,
+        PostgresUrl.parse(config.target).label,
+        sorted(config.tables),
+        sorted(config.leave_out),
+        config.masks,
+        config.rows,
+        config.rename,
+        config.copy,
+    )
+
+
+def _made(book: FeedBook, config: FeedConfig, entry: FeedEntry) -> FeedEntry:
+    """One attempt. Without a start, somebody changed a table while it was described."""
+    source, target = PostgresUrl.parse(config.source), PostgresUrl.parse(config.target)
+    with connect(source, purpose=f"setup {config.name}", autocommit=True) as connection:
+        chosen = choose(connection, config)
+        entry = _prepare_target(book, target, config, entry, chosen)
+        logged = _install_log(connection)
+        with discover.hold_still(connection, [each.definition.table for each in chosen]):
+            entry = _prepare_source(source, config, entry, chosen, logged)
+        if entry.start is not None and logged and _missed(connection, entry, chosen):
+            slot.drop(connection, entry.slot, SLOT_GRACE_S)
+            entry = msgspec.structs.replace(entry, start=None)
+    if entry.start is not None:
+        book.write(entry)
+    return entry
+
+
+def _missed(connection: psycopg.Connection, entry: FeedEntry, chosen: list[Chosen]) -> bool:
+    """True when a table came that was not looked at: published already, or not even that."""
+    known = {each.definition.table for each in chosen} | {DDL_TABLE}
+    published = set(publication.check(connection, entry.publication))
+    return published != known or bool(ddl_log.stragglers(connection, entry.feed))
+
+
+def _install_log(connection: psycopg.Connection) -> bool:
+    """Have schema changes logged, where the role may."""
+    try:
+        ddl_log.install(connection)
+    except MissingPrivilege:
+        return False
+    return True
+
+
+def choose(connection: psycopg.Connection, config: FeedConfig) -> list[Chosen]:
+    """The tables that the configuration takes of those that there are."""
+    names = discover.tables(connection)
+    definitions = discover.discover(connection, names)
+    major = connection.info.server_version // 10_000
+    shapes = [definition.shape() for definition in definitions.values()]
+    selections = check_selection(config, shapes, server_major=major)
+    return [Chosen(definitions[each.table], each) for each in selections]
+
+
+def _prepare_target(
+    book: FeedBook,
+    target: PostgresUrl,
+    config: FeedConfig,
+    entry: FeedEntry,
+    chosen: list[Chosen],
+) -> FeedEntry:
+    """The fence and the tables. What an earlier attempt made before somebody changed the source
+    is made again: which tables those are is in the book before the first of them is made."""
+    with PostgresSink(target) as sink:
+        sink.prepare()
+        if sink.least_position(config.name) is not None:
+            raise UsageError(
+                "the target has a feed of this name already, which another home runs or ran",
+                object_=f"{config.name}, {target.label}",
+                hint="give this one another name, or run and remove the other from its own home",
+                operation="set up a feed",
+            )
+    plans = [each.plan for each in chosen]
+    with connect(target, purpose=f"setup {config.name}", autocommit=True) as connection:
+        create.unmake(connection, plans, [parse_table(name) for name in entry.making])
+        there = discover.describe(connection, [plan.target for plan in plans])
+        new = {plan.target.id for plan in plans if plan.target not in there}
+        if not new <= set(entry.making):
+            entry = msgspec.structs.replace(entry, making=tuple(sorted({*entry.making, *new})))
+            book.write(entry)
+        create.create(connection, plans, must_be_empty=config.copy)
+    return entry
+
+
+def _prepare_source(
+    source: PostgresUrl, config: FeedConfig, entry: FeedEntry, chosen: list[Chosen], logged: bool
+) -> FeedEntry:
+    """Publication and slot, while the tables are held still."""
+    with connect(source, purpose=f"setup {config.name}", autocommit=True) as connection:
+        if choose(connection, config) != chosen:
+            return entry
+        tables = [
+            publication.Published(each.definition.table, each.selection.row_filter)
+            for each in chosen
+        ]
+        with connection.transaction():
+            publication.create(connection, entry.publication, tables)
+            if logged:
+                ddl_log.add_capture(
+                    connection, config.name, entry.publication, config.tables, config.rows
+                )
+        made = slot.create(connection, entry.slot)
+    shapes: dict[TableId, TableShape] = {each.definition.table.id: each.shape for each in chosen}
+    return msgspec.structs.replace(
+        entry,
+        start=made.confirmed - 1,
+        making=(),
+        tables=tuple(shapes),
+        shapes=msgspec.Raw(msgspec.json.encode(shapes)),
+        numbers={each.definition.table.id: each.definition.oid for each in chosen},
+        logged=logged,
+    )
+
+
+def clear(book: FeedBook, entry: FeedEntry) -> None:
+    """Remove what was made for the feed at its source; its tables at the target stay."""
+    config = config_from_json(bytes(entry.config))
+    source = PostgresUrl.parse(config.source)
+    with connect(source, purpose=f"clear {config.name}", autocommit=True) as connection:
+        slot.drop(connection, entry.slot, SLOT_GRACE_S)
+        publication.drop(connection, entry.publication)
+        if entry.logged:
+            ddl_log.remove_capture(connection, entry.feed)
+    book.remove(entry.feed)
+
+
+def shapes_of(entry: FeedEntry) -> dict[TableId, TableShape]:
+    """The shapes of the feed's tables at its start."""
+    return msgspec.json.decode(bytes(entry.shapes), type=dict[str, TableShape])
+
+
+def numbered_shapes(entry: FeedEntry) -> dict[int, TableShape]:
+    """The shapes of the feed's tables at its start, by the tables' lasting numbers."""
+    return {entry.numbers[table]: shape for table, shape in shapes_of(entry).items()}
+
+
+def names_of(entry: FeedEntry) -> list[TableName]:
+    """The feed's tables at its start."""
+    return [shape.table for shape in shapes_of(entry).values()]

@@ -1,0 +1,382 @@
+"""The thin runner: one feed in one process, through the core and the real pipeline.
+
+    with FeedRunner(home, config) as runner:
+        runner.wait_level()           # until all that is committed at the source now is applied
+        runner.status()
+
+Everything is under `home`: the metastore (SQLite) and the change log. A runner that was killed is
+simply started again with the same home: it goes on where the records say. If the former one lives
+after all, it ends: the one that was started last runs the feed.
+"""
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import msgspec
+
+from lockgate.core.node import NodeCore
+from lockgate.endpoints.postgres.connect import connect
+from lockgate.endpoints.postgres.source import heartbeat
+from lockgate.endpoints.postgres.source.slot import lsn_text
+from lockgate.model.config import CoreConfig, Timing
+from lockgate.model.errors import LockgateError, OutcomeUnknown, Terminal, Transient, UsageError
+from lockgate.model.events import CreateFeed, FeedVerb, RemoveFeed, ResumeFeed
+from lockgate.model.feed_config import FeedConfig
+from lockgate.model.feed_status import CopyProgress, FeedStatus
+from lockgate.model.feeds import FeedSpec, FeedState
+from lockgate.model.ids import SEQ_MAX, FeedId, Token
+from lockgate.model.instructions import Answer
+from lockgate.model.positions import Position
+from lockgate.model.records import FeedRecord
+from lockgate.node.executor import FeedExecutor, SinkCloser
+from lockgate.node.feed import setup
+from lockgate.node.feed.context import FeedContext, SparkHandle
+from lockgate.node.feed.engine import FeedEngine
+from lockgate.node.feed.following import UNLOGGED
+from lockgate.node.feed.running import HINT, Parked, Running
+from lockgate.node.home import Home, HomeMetastore
+from lockgate.node.process import Loopback, NodeProcess
+from lockgate.pipeline.jobs import warm_up
+from lockgate.pipeline.session import Spark, SparkOptions
+from lockgate.pipeline.session import start as start_spark
+from lockgate.store.changelog import Changelog, SegmentFiles
+from lockgate.store.feeds import FeedBook
+from lockgate.store.metastore import SqlMetastore
+
+__all__ = ["FeedRunner"]
+
+NODE: Final = "local"
+ANSWER_S: Final = 30.0
+NOT_YET: Final = frozenset({"not-coordinator", "coordinator-starting"})
+
+
+class FeedRunner:
+    """One feed, while the `with` block lasts."""
+
+    def __init__(
+        self,
+        home: Path,
+        config: FeedConfig,
+        *,
+        spark: SparkOptions | Spark | None = None,
+        core: CoreConfig | None = None,
+    ) -> None:
+        """Prepare; nothing runs before `start`. A Spark that is handed in is left running."""
+        self._home = Home(home)
+        self._config = config
+        self._core_config = core or CoreConfig(Timing(tick_ms=100))
+        self._spark_given = spark
+        self._spark: Spark | None = spark if isinstance(spark, Spark) else None
+        self._spark_lock = threading.Lock()
+        self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self._requests = 0
+        self._closed = False
+
+    # --- life ---------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Set the feed up if it is new, and let it run. Spark starts meanwhile."""
+        self._home.take()
+        lease_ms = self._core_config.timing.lease_ms
+        threading.Thread(target=self._warm_up, name="spark", daemon=True).start()
+        try:
+            self._metastore = SqlMetastore.open(self._home.metastore_url, lease_ms=lease_ms)
+            book = FeedBook(self._metastore.transactions)
+            entry = setup.set_up(book, self._config, str(self._home.path.resolve()))
+            self._book = book
+            self._context = FeedContext(
+                entry,
+                Changelog(self._metastore.transactions),
+                SegmentFiles(str(self._home.changelog)),
+                SparkHandle(self._have_spark, lambda: self._spark, self._lost_spark),
+            )
+            self._start_process()
+            if entry.removing:
+                self._finish_removal()
+                raise UsageError(
+                    "the feed was being removed, and that is finished now",
+                    object_=self._config.name,
+                    hint="run it again to create it anew",
+                )
+            assert entry.start is not None
+            spec = FeedSpec(entry.start, entry.tables)
+            self._ask(lambda request: CreateFeed(request, self._config.name, spec))
+            if self._record().state in {FeedState.FAILED, FeedState.STOPPED}:
+                self._ask(lambda request: ResumeFeed(request, self._config.name))
+        except BaseException:
+            self._close()
+            raise
+
+    def _start_process(self) -> None:
+        def executor(process: NodeProcess) -> FeedExecutor:
+            self._executor = FeedExecutor(self._context_of, process.post)
+            return self._executor
+
+        self._homed = HomeMetastore(self._home, self._metastore)
+        self._process = NodeProcess(
+            NODE,
+            self._core_config,
+            self._homed,
+            Loopback,
+            executor,
+            SinkCloser(self._context_of),
+            self._answers.put,
+        )
+        self._process.start()
+
+    def stop(self) -> None:
+        """Stop all work; the feed stays, and goes on with the next start."""
+        self._close()
+
+    def remove(self) -> None:
+        """End the feed for good: its rows at the sink's fence, its slot, publication and log."""
+        entry = msgspec.structs.replace(self._context.entry, removing=True)
+        self._book.write(entry)
+        self._finish_removal()
+
+    def _finish_removal(self) -> None:
+        """Everything that a removal does, from wherever an earlier one was broken off."""
+        self._ask(lambda request: RemoveFeed(request, self._config.name))
+        self._until(
+            lambda: self._record().state is FeedState.REMOVED,
+            time.monotonic() + ANSWER_S,
+            "the feed was not removed",
+        )
+        self._context.clear(Token(self._record().epoch, SEQ_MAX, 0))
+        setup.clear(self._book, self._context.entry)
+
+    def _close(self) -> None:
+        process = getattr(self, "_process", None)
+        if process is not None:
+            process.stop()
+            self._executor.join()
+        if hasattr(self, "_context"):
+            self._context.close()
+        with self._spark_lock:
+            self._closed = True
+            if self._spark is not None and self._spark is not self._spark_given:
+                self._spark.stop()
+                self._spark = None
+        if hasattr(self, "_metastore"):
+            self._metastore.close()
+
+    def _warm_up(self) -> None:
+        """A Spark that does not start is told of when it is needed, with the reason."""
+        with contextlib.suppress(LockgateError):
+            warm_up(self._have_spark())
+
+    def _have_spark(self) -> Spark:
+        with self._spark_lock:
+            if self._closed:
+                raise Transient("the runner has ended", object_=self._config.name, hint="")
+            if self._spark is not None and not self._spark.running:
+                self._let_go_of(self._spark)
+            if self._spark is None:
+                given = self._spark_given
+                options = given if isinstance(given, SparkOptions) else SparkOptions()
+                self._spark = start_spark(options)
+            return self._spark
+
+    def _lost_spark(self, spark: Spark) -> None:
+        """A job did not come to its end. A driver of our own tells whether it is gone; of one
+        behind a Connect address we cannot know, and another session there is cheap."""
+        with self._spark_lock:
+            if spark is self._spark and (spark.options.is_connect or not spark.running):
+                self._let_go_of(spark)
+
+    def _let_go_of(self, spark: Spark) -> None:
+        if spark is not self._spark_given:
+            spark.stop()
+            self._spark = None
+
+    def _context_of(self, feed: FeedId) -> FeedContext:
+        assert feed == self._config.name
+        return self._context
+
+    # --- asking -------------------------------------------------------------------------------
+
+    def _ask(self, verb: Callable[[str], FeedVerb]) -> None:
+        """Ask the core for something, until there is a coordinator to answer."""
+        deadline = time.monotonic() + ANSWER_S
+        while True:
+            self._requests += 1
+            self._process.post(verb(f"r{self._requests}"))
+            try:
+                answer = self._answers.get(timeout=max(0.1, deadline - time.monotonic()))
+            except queue.Empty:
+                raise self._silent() from None
+            if not answer.code:
+                return
+            if answer.code not in NOT_YET or time.monotonic() > deadline:
+                raise Terminal(
+                    answer.what, object_=self._config.name, hint=answer.hint, operation="feed"
+                )
+            time.sleep(self._core_config.timing.tick_ms / 1000)
+
+    def _silent(self) -> LockgateError:
+        if self._process.failure is not None:
+            raise self._process.failure
+        return Transient(
+            "the node does not answer",
+            object_=self._config.name,
+            hint="see its log; start it again",
+        )
+
+    def _found(self) -> FeedRecord | None:
+        def look(core: NodeCore) -> FeedRecord | None:
+            if core.coordinator is None:
+                return None
+            return core.coordinator.book.durable.get(self._config.name)
+
+        return self._process.look(look)
+
+    def _record(self) -> FeedRecord:
+        found = self._found()
+        assert found is not None
+        return found
+
+    # --- waiting and seeing -------------------------------------------------------------------
+
+    def wait_level(self, timeout_s: float = 600.0) -> Position:
+        """Until all that is committed at the source now is applied; answers that position."""
+        deadline = time.monotonic() + timeout_s
+        position = self._mark(deadline)
+        self._until(
+            lambda: self.checkpoint() >= position - 1, deadline, "the target did not become level"
+        )
+        return position
+
+    def _mark(self, deadline: float) -> Position:
+        """A message of its own in the log, so that an idle source has something to send."""
+        while True:
+            try:
+                with connect(self._context.source, purpose="wait", autocommit=True) as connection:
+                    return heartbeat.beat(connection, self._config.name)
+            except (Transient, OutcomeUnknown):
+                self.check()
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.5)
+
+    def check(self) -> FeedStatus:
+        """The status, of a feed that has not failed and is run by this process.
+
+        Raises StaleOwner when another process runs it, Terminal when it has failed.
+        """
+        status = self.status()
+        if status.state is FeedState.FAILED:
+            raise Terminal(
+                "the feed has failed",
+                object_=self._config.name,
+                hint="; ".join(status.next_steps),
+                cause=status.error,
+            )
+        return status
+
+    def _until(self, done: Callable[[], bool], deadline: float, what: str) -> None:
+        while not done():
+            status = self.check()
+            if time.monotonic() > deadline:
+                raise Transient(
+                    f"{what} in time",
+                    object_=self._config.name,
+                    hint="see the feed's status",
+                    cause=status.error or None,
+                )
+            time.sleep(0.05)
+
+    def checkpoint(self) -> Position:
+        """Everything up to here is applied, as far as this process knows."""
+        engine = self._executor.engine(self._config.name)
+        running = [] if engine is None else engine.view()
+        if not running or not any(one.is_trigger for one in running):
+            return 0
+        tables = sum(not one.is_trigger for one in running)
+        if any(one.floors is None or one.copying for one in running):
+            return 0
+        if tables < self._expected_spans():
+            return 0
+        return min(one.low for one in running)
+
+    def _expected_spans(self) -> int:
+        """How many spans the core knows of, placed or not."""
+
+        def look(core: NodeCore) -> int:
+            host = core.host
+            found = None if host is None else host.maintainers.get(self._config.name)
+            least = 1 if self._context.entry.tables else 0
+            return 1 if found is None else max(least, found.status().spans - 1)
+
+        return self._process.look(look)
+
+    def status(self) -> FeedStatus:
+        """The feed as people see it. Raises what has ended the process."""
+        record = self._found()
+        engine = self._executor.engine(self._config.name)
+        running = [] if engine is None else engine.view()
+        troubles = self._troubles(engine, running)
+        state = FeedState.NORMAL if record is None else record.state
+        if troubles and state is FeedState.NORMAL:
+            state = FeedState.WARNING
+        if record is not None and record.error:
+            troubles.insert(0, _read(record.error))
+        resolved = 0 if engine is None else engine.resolved or 0
+        return FeedStatus(
+            name=self._config.name,
+            state=state,
+            epoch=0 if record is None else record.epoch,
+            owner=NODE,
+            resolved=lsn_text(resolved),
+            checkpoint=lsn_text(self.checkpoint()),
+            lag_s=None if engine is None else engine.lag_s(),
+            tables=len({one.table for one in running if not one.is_trigger}),
+            spans=sum(not one.is_trigger for one in running),
+            copy=CopyProgress() if engine is None else engine.copying.progress,
+            rows_applied=0 if engine is None else engine.rows_applied,
+            error=troubles[0].what if troubles else "",
+            next_steps=_next_steps(state, self._config.name, troubles),
+            notes=() if self._context.entry.logged else (UNLOGGED,),
+        )
+
+    def _troubles(self, engine: FeedEngine | None, running: list[Running]) -> list[Parked]:
+        """What there is to complain of, the widest first."""
+        found: list[Parked | None] = []
+        if self._homed.trouble:
+            what = f"the metastore cannot be written ({self._metastore.label})"
+            hint = "it is tried again; see that its disk has room and that nobody else holds it"
+            found.append(Parked(f"{what}: {self._homed.trouble}", hint))
+        if engine is not None:
+            found += [engine.capture.trouble, engine.capture.upkeep_trouble]
+        found += [one.parked for one in running]
+        return [trouble for trouble in found if trouble is not None]
+
+
+def _read(error: str) -> Parked:
+    """A recorded error: what, and on a line of its own what to do about it."""
+    what, _, hint = error.partition(HINT)
+    return Parked(what, hint)
+
+
+def _next_steps(state: FeedState, name: str, troubles: list[Parked]) -> tuple[str, ...]:
+    hints = tuple(dict.fromkeys(trouble.hint for trouble in troubles if trouble.hint))
+    if state is FeedState.FAILED:
+        return (*hints, f"when that is done, run the feed {name} again")
+    return hints

@@ -1,0 +1,64 @@
+"""A feed's set-up that was broken off is taken up again, whatever happened at the source since."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from lockgate.endpoints.postgres.schema.create import TableDiffers
+from lockgate.endpoints.postgres.source.errors import NotOurs
+from lockgate.endpoints.postgres.source.names import slot_name
+from tests.support.bad_days import prepare
+from tests.support.feeds import Pair
+
+
+@contextmanager
+def _slot_in_the_way(ends: Pair) -> Iterator[None]:
+    """A slot that bears the feed's name and is somebody else's: the set-up ends before it."""
+    name = slot_name("feed", str(ends.home.resolve()))
+    with psycopg.connect(ends.source, autocommit=True) as connection:
+        connection.execute("SELECT pg_create_physical_replication_slot(%s)", (name,))
+        yield
+        connection.execute("SELECT pg_drop_replication_slot(%s)", (name,))
+
+
+def _broken_off(ends: Pair) -> None:
+    with _slot_in_the_way(ends), pytest.raises(NotOurs):
+        prepare(ends)
+
+
+def _columns(ends: Pair) -> list[tuple[str, str]]:
+    return ends.ask_target(
+        "SELECT table_name::text, column_name::text FROM information_schema.columns "
+        "WHERE table_schema = 'public' ORDER BY 1, 2"
+    )
+
+
+def test_tables_that_changed_since_are_made_again(ends: Pair) -> None:
+    ends.at_source("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)")
+    _broken_off(ends)
+    assert _columns(ends) == [("a", "id"), ("b", "id")]
+    ends.at_source("ALTER TABLE a ADD COLUMN v int", "DROP TABLE b", "CREATE TABLE c (n int)")
+    prepare(ends)
+    assert _columns(ends) == [("a", "id"), ("a", "v"), ("c", "n")]
+
+
+def test_a_table_that_somebody_else_made_is_left_alone(ends: Pair) -> None:
+    ends.at_source("CREATE TABLE a (id int PRIMARY KEY)")
+    ends.at_target("CREATE TABLE a (id int PRIMARY KEY)")
+    _broken_off(ends)
+    ends.at_source("ALTER TABLE a ADD COLUMN v int")
+    with pytest.raises(TableDiffers):
+        prepare(ends)
+    assert _columns(ends) == [("a", "id")]
+
+
+def test_a_table_that_has_rows_by_now_is_left_alone(ends: Pair) -> None:
+    ends.at_source("CREATE TABLE a (id int PRIMARY KEY)")
+    _broken_off(ends)
+    ends.at_target("INSERT INTO a VALUES (1)")
+    ends.at_source("ALTER TABLE a ADD COLUMN v int")
+    with pytest.raises(TableDiffers):
+        prepare(ends)
+    assert ends.ask_target("SELECT id FROM a") == [(1,)]
