@@ -27,13 +27,20 @@ OVERALL = "overall"
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """A goal: this figure of this case is at most so much."""
+    """A goal: this figure of this case is at most, or at least, so much."""
 
     case: str
     figure: str
-    at_most: float
+    at_most: float | None
     unit: str
     goal: str
+    at_least: float | None = None
+
+    def holds(self, value: float | int) -> bool:
+        """Whether the figure is within the limit."""
+        return (self.at_most is None or value <= self.at_most) and (
+            self.at_least is None or value >= self.at_least
+        )
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -89,7 +96,7 @@ def judge(
             continue
         if found.unit != limit.unit:
             raise ValueError(f"{limit.figure} is in {found.unit}, its limit in {limit.unit}")
-        verdicts.append(Verdict(limit, found.value, found.value <= limit.at_most))
+        verdicts.append(Verdict(limit, found.value, limit.holds(found.value)))
     return tuple(verdicts)
 
 

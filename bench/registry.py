@@ -13,6 +13,11 @@ MODULES: dict[str, str] = {
     "heartbeat": "bench.heartbeat",
     "sim": "bench.simulator",
     "metastore": "bench.metastore",
+    "decode": "bench.decode",
+    "copy": "bench.copying",
+    "catchup": "bench.catchup",
+    "steady": "bench.steady",
+    "giant": "bench.giant",
 }
 """In the order in which they run."""
 

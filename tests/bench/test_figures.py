@@ -21,6 +21,13 @@ def test_a_limit_is_met_up_to_and_with_its_value(seconds: float, passed: bool) -
     assert verdict.value == seconds
 
 
+@pytest.mark.parametrize(("times", "passed"), [(1.2, False), (1.3, True), (1.4, True)])
+def test_a_lower_limit_is_met_from_its_value_on(times: float, passed: bool) -> None:
+    limit = Limit("100 spans", "total", None, "s", "at least 1.3 s", at_least=1.3)
+    [verdict] = judge((row(times),), (), (limit,))
+    assert verdict.passed is passed
+
+
 def test_a_case_that_was_not_run_is_neither_met_nor_missed() -> None:
     verdicts = judge((), (), (LIMIT,))
     assert verdicts[0].passed is None

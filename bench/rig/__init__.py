@@ -1,0 +1,1 @@
+"""What the benchmarks of the data plane share: servers, rows, the peers, and Lockgate itself."""
