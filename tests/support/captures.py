@@ -198,22 +198,28 @@ class Run:
 
 
 class Gate:
-    """A source that hands out a given number of chunks with messages, then nothing more."""
+    """A source that hands out chunks until so many messages have passed, then nothing more.
 
-    def __init__(self, source: Source, chunks: int = 0) -> None:
+    How a server cuts what it sends into chunks is its own affair, so messages are counted.
+    """
+
+    def __init__(self, source: Source, messages: int = 0) -> None:
         self.source = source
-        self.left = threading.Semaphore(chunks)
+        self.messages = messages
         self.passed = 0
         self.open = threading.Event()
 
+    @property
+    def shut(self) -> bool:
+        return self.passed >= self.messages and not self.open.is_set()
+
     def read(self, timeout_s: float) -> Chunk | None:
-        if not self.open.is_set() and not self.left.acquire(timeout=min(timeout_s, 0.01)):
+        if self.shut:
+            self.open.wait(min(timeout_s, 0.01))
             return None
         chunk = self.source.read(timeout_s)
-        if chunk is not None and len(chunk.starts):
-            self.passed += 1
-        elif not self.open.is_set():
-            self.left.release()
+        if chunk is not None:
+            self.passed += len(chunk.starts)
         return chunk
 
     def acknowledge(self, resolved: int) -> None:

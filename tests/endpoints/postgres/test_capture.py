@@ -269,7 +269,7 @@ def test_a_transaction_larger_than_the_buffers_is_seen_only_when_it_is_whole(
     gates: list[Gate] = []
 
     def gated(resolved: int) -> Gate:
-        gates.append(Gate(shop.fetch(resolved), 1))
+        gates.append(Gate(shop.fetch(resolved), 500))
         return gates[-1]
 
     rows = 60_000
@@ -281,7 +281,7 @@ def test_a_transaction_larger_than_the_buffers_is_seen_only_when_it_is_whole(
     few = CaptureOptions(flush_ms=10, idle_ms=10, rows_max=100)
     with shop.running(open_source=gated, options=few) as run:
         # Some of it is in files, and nothing of it in the log.
-        run.until(lambda: shop.there() - shop.named() and gates[0].passed == 1)
+        run.until(lambda: shop.there() - shop.named() and gates[0].shut)
         assert {change.table for change in shop.changes()} <= {"public.b"}
         gates[0].open.set()
         run.until_resolved(shop.end())
@@ -301,7 +301,7 @@ def test_a_transaction_larger_than_the_buffers_is_seen_only_when_it_is_whole(
 def test_stopped_in_the_middle_of_a_transaction_nothing_of_it_stays(shop: Workshop) -> None:
     shop.execute("INSERT INTO a SELECT i, repeat('x', 200) FROM generate_series(1, 60000) i")
     few = CaptureOptions(flush_ms=10, idle_ms=10, rows_max=100)
-    with shop.running(open_source=lambda at: Gate(shop.fetch(at), 1), options=few) as run:
+    with shop.running(open_source=lambda at: Gate(shop.fetch(at), 500), options=few) as run:
         run.until(shop.there)
     assert shop.there() == set()
     assert shop.changes() == []

@@ -181,16 +181,9 @@ def test_no_such_database_is_final(pg18: EmbeddedPostgres) -> None:
     assert "no such database" in str(refused(pg18.url("not_there")))
 
 
-def test_a_role_that_may_not_replicate_is_told_so(pg18: EmbeddedPostgres, database: str) -> None:
-    with connect(database, purpose="test", autocommit=True) as admin:
-        admin.execute("CREATE ROLE plain LOGIN PASSWORD 'x'")
-    try:
-        name = PostgresUrl.parse(database).database
-        url = f"postgres://plain:x@{pg18.host}:{pg18.port}/{name}"
+def test_a_role_that_may_not_replicate_is_told_so(database: str) -> None:
+    with role(database) as (_, url):
         assert isinstance(refused(url, replication=True), MissingPrivilege)
-    finally:
-        with connect(database, purpose="test", autocommit=True) as admin:
-            admin.execute("DROP ROLE plain")
 
 
 def test_an_option_that_the_server_does_not_have_is_final(database: str) -> None:

@@ -395,17 +395,17 @@ def test_a_newer_version_is_left_as_it_is(follower: Rig) -> None:
 
 
 def test_without_the_right_to_event_triggers_nothing_is_left(follower: Rig) -> None:
-    follower.source.execute("DROP ROLE IF EXISTS plain; CREATE ROLE plain")
+    follower.source.execute("DROP ROLE IF EXISTS log_maker; CREATE ROLE log_maker")
     database = sql.Identifier(follower.source.info.dbname)
-    follower.source.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO plain").format(database))
+    follower.source.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO log_maker").format(database))
     clean = state(follower.source)
     try:
-        follower.source.execute("SET ROLE plain")
+        follower.source.execute("SET ROLE log_maker")
         with pytest.raises(MissingPrivilege, match="event triggers") as refused:
             install(follower.source)
         assert "superuser" in refused.value.hint
     finally:
-        follower.source.execute("RESET ROLE; DROP OWNED BY plain; DROP ROLE plain")
+        follower.source.execute("RESET ROLE; DROP OWNED BY log_maker; DROP ROLE log_maker")
     assert state(follower.source) == clean
 
 

@@ -1,11 +1,14 @@
 """Applying items to a real target: what lands, what does not, and what is answered."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import psycopg
 import pyarrow.parquet as pq
 import pytest
+from psycopg import sql
 
 from lockgate.endpoints.postgres.sink.apply import Way, apply, log_of, quieten
 from lockgate.model.floors import Refusal
@@ -14,6 +17,7 @@ from lockgate.model.spans import WHOLE, KeyRange
 from lockgate.model.tables import Identity
 from tests.endpoints.postgres.sink.place import DDL, SHAPE, TOKEN, Place, Places, started
 from tests.support.histories import History, shape_of
+from tests.support.roles import role
 
 
 def test_inserts_updates_and_deletes_land_together(place: Place) -> None:
@@ -286,34 +290,32 @@ def test_odd_names(places: Places) -> None:
 # --- without the right to keep triggers quiet -----------------------------------------------------
 
 
+class PlainUser(NamedTuple):
+    name: sql.Identifier
+    url: str
+
+    def place(self, places: Places, ddl: str = DDL) -> Place:
+        """A place that he may write to."""
+        place = places(ddl, as_url=self.url)
+        schema = sql.Identifier(place.target.schema)
+        for right in ("USAGE ON SCHEMA", "ALL ON ALL TABLES IN SCHEMA"):
+            grant = sql.SQL("GRANT " + right + " lockgate, {} TO {}")
+            place.admin.execute(grant.format(schema, self.name))
+        return place
+
+
 @pytest.fixture
-def plain_user(applied: str) -> str:
-    """A URL of somebody who owns nothing but what he is given."""
-    with psycopg.connect(applied, autocommit=True) as admin:
-        if not admin.execute("SELECT FROM pg_roles WHERE rolname = 'plain'").fetchall():
-            admin.execute("CREATE ROLE plain LOGIN PASSWORD 'plain'")
-    at = applied.split("@", 1)[1]
-    return f"postgresql://plain:plain@{at}"
-
-
-def given(place: Place) -> Place:
-    schema = place.target.schema
-    place.admin.execute(
-        f"GRANT USAGE ON SCHEMA lockgate, {schema} TO plain;"
-        f"GRANT ALL ON ALL TABLES IN SCHEMA lockgate, {schema} TO plain"
-    )
-    return place
+def plain_user(applied: str) -> Iterator[PlainUser]:
+    """Somebody who owns nothing but what he is given, and the URL by which he comes."""
+    with role(applied) as (name, url):
+        yield PlainUser(sql.Identifier(name), url)
 
 
 def test_rows_that_swap_values_are_changed_one_by_one_where_triggers_act(
-    places: Places, plain_user: str
+    places: Places, plain_user: PlainUser
 ) -> None:
-    place = given(
-        places(
-            DDL + "; CREATE TABLE child (id bigint REFERENCES t ON DELETE CASCADE)",
-            as_url=plain_user,
-        )
-    )
+    ddl = DDL + "; CREATE TABLE child (id bigint REFERENCES t ON DELETE CASCADE)"
+    place = plain_user.place(places, ddl)
     history = started(place)
     place.admin.execute("INSERT INTO child VALUES (1), (2)")
     history.update(1, unchanged=["big"], u=None).update(2, u=1).update(1, u=2).commit()
@@ -325,19 +327,19 @@ def test_rows_that_swap_values_are_changed_one_by_one_where_triggers_act(
     assert place.holds(history)
 
 
-def test_the_right_to_keep_triggers_quiet_can_be_granted(places: Places, plain_user: str) -> None:
-    with psycopg.connect(plain_user) as session:
+def test_the_right_to_keep_triggers_quiet_can_be_granted(
+    places: Places, plain_user: PlainUser
+) -> None:
+    with psycopg.connect(plain_user.url) as session:
         assert not quieten(session)
         assert session.execute("SHOW session_replication_role").fetchone() == ("origin",)
-    place = given(places(as_url=plain_user))
-    place.admin.execute("GRANT SET ON PARAMETER session_replication_role TO plain")
-    try:
-        with psycopg.connect(plain_user) as session:
-            session.execute("SELECT 1")  # a transaction is open
-            assert quieten(session)
-            assert session.execute("SHOW session_replication_role").fetchone() == ("replica",)
-    finally:
-        place.admin.execute("REVOKE SET ON PARAMETER session_replication_role FROM plain")
+    place = plain_user.place(places)
+    grant = sql.SQL("GRANT SET ON PARAMETER session_replication_role TO {}")
+    place.admin.execute(grant.format(plain_user.name))
+    with psycopg.connect(plain_user.url) as session:
+        session.execute("SELECT 1")  # a transaction is open
+        assert quieten(session)
+        assert session.execute("SHOW session_replication_role").fetchone() == ("replica",)
 
 
 @pytest.mark.parametrize("way", list(Way))
