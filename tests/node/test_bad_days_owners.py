@@ -25,7 +25,7 @@ def test_a_runner_that_was_stopped_longer_than_its_lease_writes_nothing(
     """F12: and it ends with a word about who runs the feed now."""
     open_shop(ends.source, 300)
     paused = start()
-    until_same(ends, paused, *SHOP)
+    until_finished(ends, paused)
     with held(ends.target, "public.orders") as lock:
         ends.at_source(
             "UPDATE orders SET total = total + 1", "INSERT INTO visits (page) VALUES ('a')"
@@ -54,7 +54,7 @@ def test_a_task_that_outlives_its_runner_commits_nothing(ends: Pair, start: Star
     """F11: it waits inside its transaction when the runner dies, and a new runner comes."""
     open_shop(ends.source, 300)
     runner = start()
-    until_same(ends, runner, *SHOP)
+    until_finished(ends, runner)
     with held(ends.target, "public.orders") as lock:
         ends.at_source("UPDATE orders SET total = total + 1")
         lock.until_waited_for()
@@ -76,7 +76,7 @@ def test_a_task_of_a_dead_runner_that_queues_with_the_next_one_does_nothing_twic
     """F11: both stand before the fence when it is let go, and whoever is first, it is done once."""
     open_shop(ends.source, 300)
     runner = start()
-    until_same(ends, runner, *SHOP)
+    until_finished(ends, runner)
     with psycopg.connect(ends.target) as gate:
         gate.execute("LOCK TABLE lockgate.progress IN ACCESS EXCLUSIVE MODE")
         ends.at_source("INSERT INTO visits (page) VALUES ('once')")
@@ -87,6 +87,58 @@ def test_a_task_of_a_dead_runner_that_queues_with_the_next_one_does_nothing_twic
         gate.rollback()
     _finish(successor, start)
     ends.assert_equal(*SHOP)
+
+
+def test_an_owner_that_was_stopped_while_it_built_a_constraint_is_in_nobodys_way(
+    ends: Pair, start: Start
+) -> None:
+    """F12: the tables that it had locked are free again as soon as a successor has claimed."""
+    open_shop(ends.source, 300)
+    ends.at_target(_GATE)
+    with psycopg.connect(ends.target) as gate:
+        gate.execute("SELECT pg_advisory_lock(42)")
+        paused = start()
+        until(lambda: _waiting(ends), SOON_S)
+        paused.signal(signal.SIGSTOP)
+    until(lambda: _uncommitted(ends), SOON_S)
+    successor = start()
+    until_finished(ends, successor)
+    ends.at_source("UPDATE orders SET total = total + 1", "DELETE FROM visits")
+    until_same(ends, successor, *SHOP)
+    _finish(successor, start)
+    ends.assert_equal(*SHOP)
+
+
+_GATE = """
+CREATE FUNCTION gate() RETURNS event_trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_constraint WHERE contype = 'f') THEN
+        PERFORM pg_advisory_xact_lock(42);
+    END IF;
+END $$;
+CREATE EVENT TRIGGER gate ON ddl_command_end WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION gate();
+"""
+"""Whoever makes a foreign key waits before its transaction ends."""
+
+
+def _uncommitted(ends: Pair) -> list[tuple[int]]:
+    """Sessions of Lockgate's that have altered a table and said nothing since."""
+    return ends.ask_target(
+        "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'lockgate %' "
+        "AND state = 'idle in transaction' AND query LIKE 'ALTER TABLE%'"
+    )
+
+
+def until_finished(ends: Pair, process: FeedProcess) -> None:
+    """Until the copy is over with all that belongs to it: whoever waits for a lock applies."""
+    until_same(ends, process, *SHOP)
+    until(
+        lambda: ends.ask_target(
+            "SELECT FROM pg_constraint WHERE contype = 'f' AND convalidated "
+            "AND conrelid = 'public.orders'::regclass"
+        ),
+        SOON_S,
+    )
 
 
 def _finish(process: FeedProcess, start: Start) -> None:

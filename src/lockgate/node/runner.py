@@ -364,7 +364,8 @@ class FeedRunner:
             hint = "it is tried again; see that its disk has room and that nobody else holds it"
             found.append(Parked(f"{what}: {self._homed.trouble}", hint))
         if engine is not None:
-            found += [engine.capture.trouble, engine.capture.upkeep_trouble]
+            capture = engine.capture
+            found += [capture.trouble, capture.upkeep_trouble, capture.finish_trouble]
         found += [one.parked for one in running]
         return [trouble for trouble in found if trouble is not None]
 

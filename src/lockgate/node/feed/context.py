@@ -28,7 +28,7 @@ from lockgate.model.positions import Position
 from lockgate.model.selection import target_of
 from lockgate.model.tables import TableName, TableShape, parse_table
 from lockgate.node.feed.copies import Copies
-from lockgate.node.feed.finishing import build_constraints
+from lockgate.node.feed.finishing import Builder
 from lockgate.node.feed.following import following
 from lockgate.node.feed.plans import RelationPlans
 from lockgate.node.feed.rounds import Work
@@ -119,8 +119,6 @@ class FeedContext:
         self._choose = chooser(self.config)
         self.schema = SchemaSteps(self.feed, self.target, self._choose)
         self.copies = Copies(self)
-        self._finished = False
-        """The constraints between the tables that were copied are there."""
 
     @property
     def tag(self) -> str:
@@ -288,10 +286,16 @@ class FeedContext:
         if below is not None:
             keep = Retention(age_ms=self.config.retention_s * 1000)
             collect(self.changelog, self.files, self.feed, token, below + 1, keep)
-        if not self._finished and self.config.copy and self.sink.copies_over(self.feed):
-            plans = [each.plan for each in self.copies.look(set(self.entry.tables)).values()]
-            self._finished = build_constraints(self.target, self.feed, plans)
         return finding
+
+    def finish(self, token: Token) -> bool:
+        """Try to have the constraints between the tables that were copied; True when they are."""
+        if not self.config.copy:
+            return True
+        if not self.sink.copies_over(self.feed):
+            return False
+        plans = [each.plan for each in self.copies.look(set(self.entry.tables)).values()]
+        return Builder.of_feed(self.target, self.feed, token).constraints(plans)
 
     def clear(self, token: Token) -> None:
         """The feed is removed: its change log goes too."""

@@ -23,13 +23,15 @@ from lockgate.endpoints.postgres.faults import faults
 from lockgate.endpoints.postgres.sink.rows import Refused
 from lockgate.endpoints.postgres.sink.snapshots import Snapshot
 from lockgate.endpoints.postgres.source import heartbeat
-from lockgate.model.errors import StaleOwner, Terminal, Transient
+from lockgate.model.apply import ApplyError
+from lockgate.model.errors import LockgateError, StaleOwner, Terminal, Transient
 from lockgate.model.feed_status import CopyProgress
+from lockgate.model.floors import Refusal
 from lockgate.model.ids import TableId
 from lockgate.model.positions import Position
 from lockgate.model.spans import WHOLE
 from lockgate.model.tables import parse_table
-from lockgate.node.feed.finishing import build_indexes
+from lockgate.node.feed.finishing import Builder
 from lockgate.node.feed.running import Running
 from lockgate.node.feed.setup import Chosen, choose
 from lockgate.pipeline.copy import CopyOrder, CopyOutcome, copy_spans
@@ -156,9 +158,26 @@ class Copies:
                 report=report,
                 check=lambda: self._check_still(look),
             )
-        plans = [look[table].plan for table in dict.fromkeys(one.table for one in spans)]
-        build_indexes(context.target, context.feed, plans)
-        return outcomes
+        made = {one.span: self._with_indexes(one, look) for one in self._whole(spans, outcomes)}
+        return [made.get(outcome.span) or outcome for outcome in outcomes]
+
+    def _whole(self, spans: Sequence[Running], outcomes: list[CopyOutcome]) -> list[Running]:
+        """Of each table whose rows are all there, the span under whose token indexes are made."""
+        failed = {done.span for done in outcomes if done.error is not None or done.refusal}
+        broken = {one.table for one in spans if one.span in failed}
+        first = {one.table: one for one in reversed(spans) if one.table not in broken}
+        return list(first.values())
+
+    def _with_indexes(self, one: Running, look: Look) -> CopyOutcome | None:
+        """What is to be said instead when the indexes of the span's table cannot be made."""
+        context = self._context
+        try:
+            Builder(context.target, context.feed, one.span, one.token).indexes(look[one.table].plan)
+        except StaleOwner:
+            return CopyOutcome(one.span, one.token, refusal=Refusal.NEWER)
+        except LockgateError as error:
+            return CopyOutcome(one.span, one.token, error=ApplyError.of(error))
+        return None
 
     def _check_still(self, before: Look) -> None:
         """The snapshot is taken: were the tables then what the target's are?"""

@@ -9,7 +9,8 @@ A full disk does not fail the feed: nothing is acknowledged that has no room, so
 it, and the limits on what it keeps say when that is no longer good for the source.
 
 Beside it, on a thread of its own, goes the upkeep: heartbeats for an idle source, the watch on
-retained WAL, and the removal of segments that nobody needs any more.
+retained WAL, and the removal of segments that nobody needs any more. On another, because it may
+take long, what is left to finish after the copy.
 """
 
 import threading
@@ -73,6 +74,7 @@ class CaptureGuard:
         self.trouble: Parked | None = None
         self.upkeep_trouble: Parked | None = None
         """What there is to warn of, although changes are captured."""
+        self.finish_trouble: Parked | None = None
 
     @property
     def resolved(self) -> Position | None:
@@ -88,9 +90,10 @@ class CaptureGuard:
     def start(self, token: Token) -> None:
         """Capture under `token` from now on."""
         self.stop()
-        self.trouble = self.upkeep_trouble = None
+        self.trouble = self.upkeep_trouble = self.finish_trouble = None
         self._stopping = stopping = threading.Event()
-        for name, work in (("capture", self._capture), ("upkeep", self._upkeep)):
+        works = {"capture": self._capture, "upkeep": self._upkeep, "finish": self._finish}
+        for name, work in works.items():
             thread = threading.Thread(
                 target=work,
                 args=(token, stopping),
@@ -182,3 +185,19 @@ class CaptureGuard:
                 self.upkeep_trouble = Parked(str(error), error.hint)
             except Exception:
                 self._context.log.exception("the upkeep of feed %s broke", self._context.feed)
+
+    # --- after the copy ---------------------------------------------------------------------------
+
+    def _finish(self, token: Token, stopping: threading.Event) -> None:
+        while not stopping.wait(UPKEEP_S):
+            try:
+                done = self._context.finish(token)
+                self.finish_trouble = None
+                if done:
+                    return
+            except StaleOwner:
+                return
+            except LockgateError as error:
+                self.finish_trouble = Parked(str(error), error.hint)
+            except Exception:
+                self._context.log.exception("the end of feed %s's copy broke", self._context.feed)

@@ -14,7 +14,7 @@ are left out and listed.
 """
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import psycopg
@@ -258,10 +258,16 @@ def _is_made(each: Deferred, there: TableDefinition) -> bool:
     )
 
 
-def run(connection: psycopg.Connection, each: Deferred) -> None:
-    """Make one of those that `outstanding` named."""
+def run(
+    connection: psycopg.Connection,
+    each: Deferred,
+    before: Callable[[psycopg.Cursor], None] = lambda _: None,
+) -> None:
+    """Make one of those that `outstanding` named, in a transaction that begins with `before`."""
     with (
         faults(object_=f"{each.kind.value} {each.name} of {each.table}", operation="build"),
         connection.transaction(),
+        connection.cursor() as cursor,
     ):
-        connection.execute(each.statement)
+        before(cursor)
+        cursor.execute(each.statement)

@@ -27,7 +27,7 @@ from lockgate.endpoints.postgres.sink.turnover import turn_over
 from lockgate.model.floors import Floors, Refusal
 from lockgate.model.ids import FeedId, Token
 from lockgate.model.positions import Position
-from lockgate.model.spans import WHOLE, Birth, Lineage, SpanSpec
+from lockgate.model.spans import TRIGGER, WHOLE, Birth, Lineage, SpanSpec
 
 __all__ = ["claim_feed", "claim_span", "make_feed"]
 
@@ -60,6 +60,7 @@ def claim_feed(cursor: Cursor, feed: FeedId, token: Token, birth: Birth | None) 
     seen = peek_feed(cursor, feed)
     if seen is not None and (late := _too_late(seen, token)) is not None:
         raise Refused(late)
+    close_turnstile(cursor, feed, [TRIGGER])
     row = make_feed(cursor, feed, token)
     if row is not None and (late := _too_late(row, token)) is not None:
         raise Refused(late)

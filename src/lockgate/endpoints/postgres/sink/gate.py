@@ -11,6 +11,9 @@
             …write the part's rows…                           chunk_done(…)
         commit                                            commit
 
+    an index or a constraint
+        enter_build(cursor, feed, span, token); …make it…; commit
+
 `enter` locks the span's row until the transaction ends, and compares token and floors *after* it
 has the lock. So a newer owner, who writes its token into that row, waits for us or ends us; and
 if it was first, we read its token and are `Refused`. Nothing of the data may be touched before
@@ -30,15 +33,19 @@ from lockgate.endpoints.postgres.sink.rows import (
     encoded,
     lock_span,
     pass_turnstile,
+    peek_feed,
+    peek_span,
 )
 from lockgate.model.floors import Floors, Refusal, least, raised
 from lockgate.model.ids import FeedId, SpanId, Token
 from lockgate.model.positions import Position
+from lockgate.model.spans import TRIGGER
 
 __all__ = [
     "Refused",
     "chunk_done",
     "enter",
+    "enter_build",
     "enter_copy",
     "leave",
     "part_landed",
@@ -145,6 +152,21 @@ def enter_copy(
     if found is None:
         raise Refused(Refusal.MOVED)
     return not found[0]
+
+
+def enter_build(cursor: psycopg.Cursor, feed: FeedId, span: SpanId, token: Token) -> None:
+    """Keep whoever takes over waiting until this transaction ends, if the span's row is ours.
+
+    A build may take long, and its owner's own verbs go on meanwhile, so the row is not locked. It
+    need not be: nobody writes another token before the turnstile is empty.
+    """
+    with _own(cursor) as own:
+        pass_turnstile(own, feed, span)
+        row = peek_feed(own, feed) if span == TRIGGER else peek_span(own, feed, span)
+    if row is None:
+        raise Refused(Refusal.GONE)
+    if row.token != token:
+        raise Refused(Refusal.NEWER)
 
 
 def chunk_done(
