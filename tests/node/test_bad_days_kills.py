@@ -10,10 +10,10 @@ import pytest
 
 from lockgate.demo.shop import Writers, open_shop
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
-from tests.support.bad_days import SOON_S, chunks_done, held, prepare
+from tests.support.bad_days import SOON_S, built_no_further, chunks_done, held, prepare
 from tests.support.feeds import Pair
 from tests.support.proxy import FaultProxy
-from tests.support.runners import Start, finish, processes, stands_at, until_same
+from tests.support.runners import Start, finish, processes, stands_at, until_same, waiting
 from tests.support.waiting import until
 
 SHOP = ("public.customers", "public.orders", "public.visits")
@@ -43,6 +43,25 @@ def test_killed_during_the_copy_it_goes_on_at_the_chunk(ends: Pair, start: Start
         ends.at_source("UPDATE orders SET total = -total WHERE id % 5 = 0")
     finish(again)
     ends.assert_equal(*SHOP)
+
+
+@pytest.mark.parametrize("meanwhile", ["", "ALTER TABLE orders RENAME id TO no"])
+def test_killed_between_the_rows_and_their_key(ends: Pair, start: Start, meanwhile: str) -> None:
+    """No change comes before the key is there; a table that has changed is copied anew."""
+    open_shop(ends.source, 1_000)
+    with built_no_further(ends.target, "p", "public.orders"):
+        runner = start()
+        until(lambda: waiting(ends), SOON_S)
+        assert chunks_done(ends, "public.orders")
+        runner.kill()
+    ends.at_source("UPDATE orders SET total = -total", "DELETE FROM orders WHERE id % 3 = 0")
+    if meanwhile:
+        ends.at_source(meanwhile)
+    finish(start("--until-level"))
+    ends.assert_equal(*SHOP)
+    assert ends.ask_target(
+        "SELECT conname FROM pg_constraint WHERE contype = 'p' AND conrelid = 'orders'::regclass"
+    ) == [("orders_pkey",)]
 
 
 def test_killed_while_changes_are_applied(ends: Pair, start: Start) -> None:

@@ -9,9 +9,9 @@ import pytest
 from lockgate.demo.shop import open_shop
 from lockgate.model.config import Timing
 from soak.process import FeedProcess
-from tests.support.bad_days import SOON_S, held
+from tests.support.bad_days import SOON_S, built_no_further, held
 from tests.support.feeds import Pair
-from tests.support.runners import Start, finish, stands_at, until_same
+from tests.support.runners import Start, finish, stands_at, until_same, waiting
 from tests.support.waiting import until
 
 SHOP = ("public.customers", "public.orders", "public.visits")
@@ -59,13 +59,13 @@ def test_a_task_that_outlives_its_runner_commits_nothing(ends: Pair, start: Star
         ends.at_source("UPDATE orders SET total = total + 1")
         lock.until_waited_for()
         runner.kill()
-        orphan = _waiting(ends)
+        orphan = waiting(ends)
         assert orphan  # it is still there, in its transaction, behind the lock
         before = stands_at(ends, "public.orders")
         successor = start()
         until(lambda: stands_at(ends, "public.orders")[0] > before[0], SOON_S)
         assert stands_at(ends, "public.orders")[1] == before[1]
-        until(lambda: not _waiting(ends) & orphan, SOON_S)
+        until(lambda: not waiting(ends) & orphan, SOON_S)
     _finish(successor, start)
     ends.assert_equal(*SHOP)
 
@@ -80,10 +80,10 @@ def test_a_task_of_a_dead_runner_that_queues_with_the_next_one_does_nothing_twic
     with psycopg.connect(ends.target) as gate:
         gate.execute("LOCK TABLE lockgate.progress IN ACCESS EXCLUSIVE MODE")
         ends.at_source("INSERT INTO visits (page) VALUES ('once')")
-        until(lambda: _waiting(ends), SOON_S)
+        until(lambda: waiting(ends), SOON_S)
         runner.kill()
         successor = start()
-        until(lambda: len(_waiting(ends)) > 1, SOON_S)
+        until(lambda: len(waiting(ends)) > 1, SOON_S)
         gate.rollback()
     _finish(successor, start)
     ends.assert_equal(*SHOP)
@@ -94,11 +94,9 @@ def test_an_owner_that_was_stopped_while_it_built_a_constraint_is_in_nobodys_way
 ) -> None:
     """F12: the tables that it had locked are free again as soon as a successor has claimed."""
     open_shop(ends.source, 300)
-    ends.at_target(_GATE)
-    with psycopg.connect(ends.target) as gate:
-        gate.execute("SELECT pg_advisory_lock(42)")
+    with built_no_further(ends.target, "f", "public.orders"):
         paused = start()
-        until(lambda: _waiting(ends), SOON_S)
+        until(lambda: waiting(ends), SOON_S)
         paused.signal(signal.SIGSTOP)
     until(lambda: _uncommitted(ends), SOON_S)
     successor = start()
@@ -107,18 +105,6 @@ def test_an_owner_that_was_stopped_while_it_built_a_constraint_is_in_nobodys_way
     until_same(ends, successor, *SHOP)
     _finish(successor, start)
     ends.assert_equal(*SHOP)
-
-
-_GATE = """
-CREATE FUNCTION gate() RETURNS event_trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF EXISTS (SELECT FROM pg_constraint WHERE contype = 'f') THEN
-        PERFORM pg_advisory_xact_lock(42);
-    END IF;
-END $$;
-CREATE EVENT TRIGGER gate ON ddl_command_end WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION gate();
-"""
-"""Whoever makes a foreign key waits before its transaction ends."""
 
 
 def _uncommitted(ends: Pair) -> list[tuple[int]]:
@@ -151,14 +137,4 @@ def _finish(process: FeedProcess, start: Start) -> None:
 def _owner(ends: Pair) -> list[tuple[int, int]]:
     return ends.ask_target(
         "SELECT DISTINCT epoch, incarnation FROM lockgate.progress WHERE table_id LIKE 'public.%'"
-    )
-
-
-def _waiting(ends: Pair) -> set[tuple[int]]:
-    """Sessions of Lockgate's that stand before a lock."""
-    return set(
-        ends.ask_target(
-            "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'lockgate %' "
-            "AND wait_event_type = 'Lock' AND datname = current_database()"
-        )
     )

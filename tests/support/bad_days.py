@@ -91,6 +91,28 @@ def held(url: str, *tables: str) -> Iterator[Held]:
 
 
 @contextlib.contextmanager
+def built_no_further(url: str, kind: str, table: str) -> Iterator[None]:
+    """Whoever makes a constraint of that kind waits before its transaction ends, until we leave."""
+    with psycopg.connect(url) as gate:
+        gate.execute(_GATE.format(kind=kind, table=table))
+        gate.commit()
+        gate.execute("SELECT pg_advisory_lock(42)")
+        yield
+
+
+_GATE = """
+CREATE FUNCTION gate() RETURNS event_trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_constraint
+               WHERE contype = '{kind}' AND conrelid = to_regclass('{table}')) THEN
+        PERFORM pg_advisory_xact_lock_shared(42);
+    END IF;
+END $$;
+CREATE EVENT TRIGGER gate ON ddl_command_end WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION gate();
+"""
+
+
+@contextlib.contextmanager
 def gone(server: EmbeddedPostgres, how: str) -> Iterator[None]:
     """The server is away, and comes back."""
     server.stop(how)  # type: ignore[arg-type]

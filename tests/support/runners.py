@@ -67,3 +67,13 @@ def stands_at(pair: Pair, table: str) -> tuple[int, int]:
         f"SELECT epoch, position FROM lockgate.progress WHERE table_id = '{table}'"
     )
     return found[0][0], found[0][1]
+
+
+def waiting(pair: Pair) -> set[tuple[int]]:
+    """Sessions of Lockgate's at the target that stand before a lock."""
+    return set(
+        pair.ask_target(
+            "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'lockgate %' "
+            "AND wait_event_type = 'Lock' AND datname = current_database()"
+        )
+    )

@@ -11,9 +11,11 @@ transaction is in the log before everybody can see it, and with synchronous repl
 So it passes only what everybody can see already (`may_pass`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from lockgate.endpoints.postgres.connect import connect
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 __all__ = ["Copies"]
 
 Look = dict[TableId, Chosen]
+
+BUILT_AT_ONCE = 2
+"""Tables whose keys and indexes are made side by side."""
 
 
 class Copies:
@@ -158,26 +163,37 @@ class Copies:
                 report=report,
                 check=lambda: self._check_still(look),
             )
-        made = {one.span: self._with_indexes(one, look) for one in self._whole(spans, outcomes)}
-        return [made.get(outcome.span) or outcome for outcome in outcomes]
+        return self._all_built(zip(spans, outcomes, strict=True), look)
 
-    def _whole(self, spans: Sequence[Running], outcomes: list[CopyOutcome]) -> list[Running]:
-        """Of each table whose rows are all there, the span under whose token indexes are made."""
-        failed = {done.span for done in outcomes if done.error is not None or done.refusal}
-        broken = {one.table for one in spans if one.span in failed}
-        first = {one.table: one for one in reversed(spans) if one.table not in broken}
-        return list(first.values())
+    def _all_built(
+        self, copied: Iterable[tuple[Running, CopyOutcome]], look: Look
+    ) -> list[CopyOutcome]:
+        """Build what was left for after the rows, of several tables at once."""
+        by_table: dict[TableId, list[tuple[Running, CopyOutcome]]] = {}
+        for one, done in copied:
+            by_table.setdefault(one.table, []).append((one, done))
 
-    def _with_indexes(self, one: Running, look: Look) -> CopyOutcome | None:
-        """What is to be said instead when the indexes of the span's table cannot be made."""
+        def build(table: TableId) -> list[CopyOutcome]:
+            return [
+                done if done.error or done.refusal else self._built(one, done, look[table])
+                for one, done in by_table[table]
+            ]
+
+        with ThreadPoolExecutor(BUILT_AT_ONCE, thread_name_prefix="build") as builders:
+            return [done for outcomes in builders.map(build, by_table) for done in outcomes]
+
+    def _built(self, one: Running, copied: CopyOutcome, table: Chosen) -> CopyOutcome:
+        """Have the key and the indexes of the span's table, and that recorded."""
         context = self._context
         try:
-            Builder(context.target, context.feed, one.span, one.token).indexes(look[one.table].plan)
+            builder = Builder(context.target, context.feed, one.span, one.token)
+            builder.indexes(table.plan)
+            refusal = context.sink.mark_built(context.feed, one.span, one.token)
         except StaleOwner:
-            return CopyOutcome(one.span, one.token, refusal=Refusal.NEWER)
+            refusal = Refusal.NEWER
         except LockgateError as error:
-            return CopyOutcome(one.span, one.token, error=ApplyError.of(error))
-        return None
+            return msgspec.structs.replace(copied, error=ApplyError.of(error))
+        return msgspec.structs.replace(copied, refusal=refusal)
 
     def _check_still(self, before: Look) -> None:
         """The snapshot is taken: were the tables then what the target's are?"""

@@ -138,6 +138,7 @@ class Copying:
         """Let spans without rows come to where the log is now; answers whom that failed for."""
         copies = self._context.copies
         upto = copies.end_of_log() - 1
+        self._wait_until(lambda: copies.is_captured(upto))
         failed: dict[SpanId, CopyOutcome] = {}
         empty: list[Running] = []
         for one in batch:
@@ -146,7 +147,6 @@ class Copying:
                     empty.append(one)
             except LockgateError as error:
                 failed |= {outcome.span: outcome for outcome in self._failed([one], error)}
-        self._wait_until(lambda: copies.is_captured(upto))
         for one in empty:
             self._wait_until(functools.partial(_may_pass, copies, one, upto))
             one.advance_to = upto

@@ -6,6 +6,7 @@ Every step finds what an earlier attempt has made, so a set-up that was broken o
 again. The slot is made before anything is copied: from its position on no change is missed.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
@@ -44,7 +45,8 @@ class Chosen(NamedTuple):
 
     @property
     def plan(self) -> TablePlan:
-        return TablePlan.of(self.definition, self.selection)
+        """A copy is faster without the key, which is made when the rows are there."""
+        return TablePlan.of(self.definition, self.selection, with_key=False)
 
 
 def set_up(book: FeedBook, config: FeedConfig, home: str) -> FeedEntry:
@@ -174,7 +176,12 @@ def _prepare_target(
         if not new <= set(entry.making):
             entry = msgspec.structs.replace(entry, making=tuple(sorted({*entry.making, *new})))
             book.write(entry)
-        create.create(connection, plans, must_be_empty=config.copy)
+        ours = set(entry.making) if config.copy else set()
+        create.create(
+            connection,
+            [replace(plan, with_key=plan.target.id not in ours) for plan in plans],
+            must_be_empty=config.copy,
+        )
     return entry
 
 

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lockgate.endpoints.postgres.sink.chunks import Chunk
+from lockgate.endpoints.postgres.sink.chunks import Chunk, unland_chunks
 from lockgate.endpoints.postgres.sink.gate import Refused, chunk_done, enter_copy
 from lockgate.model.ddl import Ddl, DdlKind
 from lockgate.model.floors import Refusal
@@ -82,12 +82,17 @@ def test_a_chunk_or_span_that_is_not_there_is_refused(planned: Target) -> None:
     assert planned.sink.plan_chunks(planned.feed, "b", ME, EDGES) is Refusal.NEWER
 
 
-def test_the_copy_is_over_when_all_chunks_have_landed(planned: Target) -> None:
+def test_the_copy_is_over_when_all_chunks_have_landed_and_the_rest_is_built(
+    planned: Target,
+) -> None:
     sink, feed = planned.sink, planned.feed
     for chunk in range(3):
-        assert sink.all_done(feed, "a") is False
-        assert sink.forget_chunks(feed, "a", ME) is Refusal.BEHIND
+        assert sink.mark_built(feed, "a", ME) is Refusal.BEHIND
         copy(planned, chunk)
+    assert sink.all_done(feed, "a") is False
+    assert sink.forget_chunks(feed, "a", ME) is Refusal.BEHIND
+    assert sink.mark_built(feed, "a", token(1, 1)) is Refusal.NEWER
+    assert sink.mark_built(feed, "a", ME) is None
     assert sink.all_done(feed, "a") is True
     assert sink.forget_chunks(feed, "a", token(1, 1)) is Refusal.NEWER
     assert sink.forget_chunks(feed, "a", ME) is None
@@ -95,9 +100,33 @@ def test_the_copy_is_over_when_all_chunks_have_landed(planned: Target) -> None:
     assert (sink.chunks(feed, "a"), sink.all_done(feed, "a")) == ([], True)
 
 
-def test_a_copy_that_is_over_is_not_planned_anew(planned: Target) -> None:
+def test_a_copy_that_begins_anew_is_not_built(planned: Target) -> None:
+    _all_built(planned)
+    with planned.session() as connection, connection.cursor() as cursor:
+        unland_chunks(cursor, planned.feed, "a", ME)
+        connection.commit()
+    assert planned.sink.all_done(planned.feed, "a") is False
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_a_split_and_a_merge_keep_what_is_built(planned: Target, built: bool) -> None:
+    _all_built(planned)
+    if not built:
+        planned.admin.execute("UPDATE lockgate.progress SET built = false WHERE span = 'a'")
+    planned.claim(LOW, token(1, 3), lineage=CUT)
+    assert planned.sink.all_done(planned.feed, "high") is built
+    planned.claim(WHOLE_AGAIN, token(1, 4), lineage=Lineage(("low", "high"), (WHOLE_AGAIN,)))
+    assert planned.sink.all_done(planned.feed, "whole") is built
+
+
+def _all_built(planned: Target) -> None:
     for chunk in range(3):
         copy(planned, chunk)
+    assert planned.sink.mark_built(planned.feed, "a", ME) is None
+
+
+def test_a_copy_that_is_over_is_not_planned_anew(planned: Target) -> None:
+    _all_built(planned)
     planned.sink.forget_chunks(planned.feed, "a", ME)
     planned.claim(A, token(2, 1))
     assert planned.sink.plan_chunks(planned.feed, "a", token(2, 1), EDGES) == []

@@ -71,6 +71,8 @@ class Deferred:
     """Its definition as the target's catalog will have it."""
     body: sql.Composed
     """What follows the name in the statement."""
+    columns: tuple[str, ...] = ()
+    """Of a primary key."""
 
     @property
     def statement(self) -> sql.Composed:
@@ -149,7 +151,8 @@ def _constraint(
     scoped = kind is DeferredKind.CHECK
     name = constraint.name if scoped else kin(constraint.name, plan.source.table, plan.target)
     text = constraint.definition
-    yield Deferred(plan.target, kind, name, False, text, sql.Composed([deparsed(text)]))
+    columns = constraint.columns if kind is DeferredKind.KEY else ()
+    yield Deferred(plan.target, kind, name, False, text, sql.Composed([deparsed(text)]), columns)
 
 
 def _foreign_key(
@@ -242,6 +245,11 @@ def _is_made(each: Deferred, there: TableDefinition) -> bool:
         return any(
             index.name in names or (index.tail == each.text and index.unique == each.unique)
             for index in there.indexes
+        )
+    if each.kind is DeferredKind.KEY:
+        # Somebody's own table may identify its rows in its own way; it cannot have two keys.
+        return there.primary_key is not None or any(
+            index.identifies and set(index.key) == set(each.columns) for index in there.indexes
         )
     for constraint in there.constraints:
         if constraint.name not in names:

@@ -5,8 +5,8 @@ keys (hashes). The second is the span's whole range, until the span is split or 
 middle of its copy: then each new span has a row for its own share of every chunk, with what has
 landed of it. So at every moment the rows say under which snapshot each key was copied, if it was.
 
-    plan_chunks ──► tasks: enter_copy, rows, chunk_done ──► all done ──► apply, leaving out what
-                                                            the snapshots have ──► forget_chunks
+    plan_chunks ──► tasks: enter_copy, rows, chunk_done ──► all done ──► key, indexes: mark_built
+                                 ──► apply, leaving out what the snapshots have ──► forget_chunks
 
 `forget_chunks` leaves behind that the copy is over, so that nobody begins it anew.
 """
@@ -26,6 +26,7 @@ __all__ = [
     "copy_over",
     "forget_chunks",
     "hand_down",
+    "mark_built",
     "plan_chunks",
     "unland_chunks",
 ]
@@ -87,18 +88,24 @@ def chunks(cursor: Cursor, feed: FeedId, span: SpanId) -> list[Chunk]:
 
 
 def copy_over(cursor: Cursor, feed: FeedId, span: SpanId) -> bool:
-    """True when nothing is left to copy for this span."""
+    """True when nothing is left to copy or to build for this span."""
     found = cursor.execute(
-        "SELECT copied OR EXISTS (SELECT FROM lockgate.chunks c "
-        "                         WHERE c.feed = p.feed AND c.span = p.span) "
-        "             AND NOT EXISTS (SELECT FROM lockgate.chunks c "
-        "                             WHERE c.feed = p.feed AND c.span = p.span AND NOT c.done) "
-        "FROM lockgate.progress p WHERE feed = %s AND span = %s",
-        (feed, span),
+        "SELECT copied OR built FROM lockgate.progress WHERE feed = %s AND span = %s", (feed, span)
     ).fetchone()
     if found is None:
         raise Refused(Refusal.GONE)
     return bool(found[0])
+
+
+def mark_built(cursor: Cursor, feed: FeedId, span: SpanId, token: Token) -> None:
+    """All rows are there, and so is what was left for after them. BEHIND while a chunk is left."""
+    _mine(cursor, feed, span, token)
+    there = chunks(cursor, feed, span)
+    if not there or not all(chunk.done for chunk in there):
+        raise Refused(Refusal.BEHIND)
+    cursor.execute(
+        "UPDATE lockgate.progress SET built = true WHERE feed = %s AND span = %s", (feed, span)
+    )
 
 
 def unland_chunks(cursor: Cursor, feed: FeedId, span: SpanId, token: Token) -> None:
@@ -109,6 +116,9 @@ def unland_chunks(cursor: Cursor, feed: FeedId, span: SpanId, token: Token) -> N
         "WHERE feed = %s AND span = %s",
         (feed, span),
     )
+    cursor.execute(
+        "UPDATE lockgate.progress SET built = false WHERE feed = %s AND span = %s", (feed, span)
+    )
 
 
 def forget_chunks(
@@ -116,14 +126,14 @@ def forget_chunks(
 ) -> None:
     """The snapshots are needed no more: every change that one of them has is behind the floors.
 
-    Refused as BEHIND while a chunk has not landed. `uncopied` declares the copy over before any
+    Refused as BEHIND before `mark_built`. `uncopied` declares the copy over before any
     chunk was planned: for a table whose rows are at the target already.
     """
     row = _mine(cursor, feed, span, token)
     there = chunks(cursor, feed, span)
     if row.copied:
         return
-    if not all(chunk.done for chunk in there) or bool(there) == uncopied:
+    if bool(there) == uncopied or (there and not row.built):
         raise Refused(Refusal.BEHIND)
     cursor.execute(
         "UPDATE lockgate.progress SET copied = true WHERE feed = %s AND span = %s", (feed, span)

@@ -164,11 +164,19 @@ class PostgresSink:
             return _chunks.chunks(cursor, feed, span)
 
     def all_done(self, feed: FeedId, span: SpanId) -> bool | Refusal:
-        """True when nothing is left to copy: every chunk has landed, or the copy is over."""
+        """True when nothing is left to copy or to build, or the copy is over."""
         return self._ask(
             "read the copy's chunks",
             f"{feed}/{span}",
             lambda cursor: _chunks.copy_over(cursor, feed, span),
+        )
+
+    def mark_built(self, feed: FeedId, span: SpanId, token: Token) -> Refusal | None:
+        """Every chunk has landed, and what was left for after them is made: changes may come."""
+        return self._ask(
+            "record the copy's end",
+            f"{feed}/{span}",
+            lambda cursor: _chunks.mark_built(cursor, feed, span, token),
         )
 
     def copies_over(self, feed: FeedId) -> bool:

@@ -66,6 +66,8 @@ class SpanRow(NamedTuple):
     floors: Floors
     batch_to: Position | None = None
     """Up to where the recorded batch goes, while there is one; its parts are rows of their own."""
+    built: bool = False
+    """Its rows are copied, and what changes need beside them is made: above all the key."""
     copied: bool = False
     """The initial copy is over, and what was to be known of it is no longer needed."""
 
@@ -138,7 +140,8 @@ def _feed_row(found: TupleRow | None) -> FeedRow | None:
 # --- the spans' rows ------------------------------------------------------------------------------
 
 _SPANS: Final = (
-    "SELECT span, table_id, low, high, epoch, seq, incarnation, floors::text, batch_to, copied "
+    "SELECT span, table_id, low, high, epoch, seq, incarnation, floors::text, batch_to, "
+    "built, copied "
     "FROM lockgate.progress WHERE feed = %(feed)s "
 )
 _ONE: Final = _SPANS + "AND span = %(span)s "
@@ -180,9 +183,9 @@ def lock_spans(
 
 
 def _span_row(found: Sequence[Any]) -> SpanRow:
-    span, table, low, high, epoch, seq, incarnation, floors, batch_to, copied = found
+    span, table, low, high, epoch, seq, incarnation, floors, batch_to, *copy = found
     spec = SpanSpec(span, table, KeyRange(low, high))
-    return SpanRow(spec, Token(epoch, seq, incarnation), decoded(floors), batch_to, copied)
+    return SpanRow(spec, Token(epoch, seq, incarnation), decoded(floors), batch_to, *copy)
 
 
 def insert_spans(cursor: Cursor, feed: FeedId, rows: Sequence[SpanRow]) -> None:
@@ -190,12 +193,13 @@ def insert_spans(cursor: Cursor, feed: FeedId, rows: Sequence[SpanRow]) -> None:
     cursor.execute(
         """
         INSERT INTO lockgate.progress (feed, span, table_id, low, high, epoch, seq, incarnation,
-                                       floors, position, copied)
+                                       floors, position, built, copied)
         SELECT %s, span, table_id, low, high, epoch, seq, incarnation, floors::jsonb, position,
-               copied
+               built, copied
         FROM unnest(%s::text[], %s::text[], %s::bytea[], %s::bytea[], %s::bigint[], %s::bigint[],
-                    %s::bigint[], %s::text[], %s::bigint[], %s::boolean[])
-             AS new (span, table_id, low, high, epoch, seq, incarnation, floors, position, copied)
+                    %s::bigint[], %s::text[], %s::bigint[], %s::boolean[], %s::boolean[])
+             AS new (span, table_id, low, high, epoch, seq, incarnation, floors, position, built,
+                     copied)
         """,
         (
             feed,
@@ -208,6 +212,7 @@ def insert_spans(cursor: Cursor, feed: FeedId, rows: Sequence[SpanRow]) -> None:
             [row.token.incarnation for row in rows],
             [encoded(row.floors) for row in rows],
             [least(row.floors) for row in rows],
+            [row.built for row in rows],
             [row.copied for row in rows],
         ),
     )

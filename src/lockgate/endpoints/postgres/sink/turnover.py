@@ -44,9 +44,10 @@ def turn_over(
     if token <= highest:
         raise Refused(Refusal.NEWER)
     floors = [floor for source in sources for floor in settle(cursor, feed, source)]
+    built = all(source.built or source.copied for source in sources)
     copied = all(source.copied for source in sources)
     targets = [
-        SpanRow(target, highest, _share(floors, target), copied=copied)
+        SpanRow(target, highest, _share(floors, target), built=built, copied=copied)
         for target in lineage.targets
     ]
     insert_spans(cursor, feed, targets)
