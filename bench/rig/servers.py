@@ -4,6 +4,7 @@ Durability is on (`fsync`, `synchronous_commit`: PostgreSQL's defaults). What wo
 of its own choosing is off and done by hand before the clock starts: checkpoints and autovacuum.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,6 +57,10 @@ def execute(url: str, *statements: LiteralString) -> None:
 
 
 def settle(*urls: str) -> None:
-    """Nothing is left to be done later: statistics are there, and no page is dirty."""
+    """Nothing is left to be done later: statistics are there, and no page is dirty.
+
+    Not the operating system's either, or the next one pays for what the one before has written.
+    """
     for url in urls:
         execute(url, "VACUUM ANALYZE", "CHECKPOINT")
+    os.sync()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 RETRY_S = 2.0
 POLL_S = 0.05
-COMPANY_S = 0.3
+COMPANY_S = 0.1
 
 
 def _may_pass(copies: "Copies", one: Running, upto: Position) -> bool:
