@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from lockgate.endpoints.postgres.sink.fence import PostgresSink
+from lockgate.model.errors import Transient
 from lockgate.node.feed.copies import Copies
 from lockgate.node.feed.copying import Copying
 from lockgate.pipeline import copy
@@ -81,6 +83,37 @@ def test_columns_that_swap_names_while_the_span_follows_the_log(
     with pair.running() as runner:
         level(runner)
         assert pair.ask_target("SELECT DISTINCT a, b FROM t") == [(2, 1)]
+
+
+@pytest.mark.parametrize("failing", ["claim", "is_empty"])
+def test_changes_of_two_tables_when_one_of_them_comes_late_to_the_copy(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """Each waits for the other before a barrier, until a run takes both."""
+    for table in ("t", "u"):
+        pair.at_source(f"CREATE TABLE {table} (id int PRIMARY KEY, v int)")
+        pair.at_source(f"INSERT INTO {table} {ROWS}")
+    place: type = PostgresSink if failing == "claim" else Copies
+    old = getattr(place, failing)
+    late: list[bool] = []
+
+    def called(self: Any, *args: Any) -> Any:
+        table = args[1].table if failing == "claim" else args[0].table
+        if table == "public.u" and not late:
+            late.append(True)
+            raise Transient("the connection was reset", object_="target", hint="")
+        return old(self, *args)
+
+    def alter() -> None:
+        pair.at_source("ALTER TABLE u ADD w int DEFAULT 7")
+        pair.at_source("ALTER TABLE t ADD w int DEFAULT 8")
+
+    monkeypatch.setattr(place, failing, called)
+    _once(monkeypatch, Copying, "_follow", alter, after=False)
+    with pair.running() as runner:
+        level(runner)
+        assert late
+        pair.assert_equal("public.t", "public.u")
 
 
 def test_a_table_that_is_dropped_when_some_of_it_is_copied(

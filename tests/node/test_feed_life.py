@@ -1,5 +1,6 @@
 """A feed's life beside the ordinary: removed half-way, configured anew, met by a namesake."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -7,7 +8,10 @@ import pytest
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.model.errors import Transient, UsageError
 from lockgate.model.feeds import FeedState
-from lockgate.node.feed import setup
+from lockgate.model.spans import TRIGGER
+from lockgate.node.feed import context, setup
+from lockgate.node.feed.guard import CaptureGuard
+from lockgate.pipeline.jobs import SparkLost
 from tests.support.feeds import Pair, level
 from tests.support.waiting import until
 
@@ -88,3 +92,58 @@ def test_a_span_that_is_let_in_late_misses_nothing(
         level(runner)
         assert refused
         pair.assert_equal("public.bad", "public.good")
+
+
+def test_a_batch_that_landed_unheard_is_not_applied_from_files_that_are_gone(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever did not hear the answer asks the sink where it stands."""
+    _table(pair)
+    applied = context.apply_items
+    lost: list[bool] = []
+
+    def unheard(*args: Any, **more: Any) -> Any:
+        receipts = applied(*args, **more)
+        if not lost and receipts:
+            lost.append(True)
+            for folder in (pair.home / "changelog").rglob("*.parquet"):
+                folder.unlink()
+            raise SparkLost("the driver is gone", object_="feed", hint="")
+        return receipts
+
+    with pair.running() as runner:
+        level(runner)
+        monkeypatch.setattr(context, "apply_items", unheard)
+        pair.at_source("INSERT INTO t VALUES (1000)")
+        level(runner)
+        assert lost
+        pair.at_source("INSERT INTO t VALUES (1001)")
+        level(runner)
+        pair.assert_equal("public.t")
+
+
+def test_stopped_while_it_claims_it_captures_nothing(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _table(pair)
+    claim, claiming, go_on = PostgresSink.claim, threading.Event(), threading.Event()
+
+    def slow(sink: PostgresSink, feed: str, spec: Any, *args: Any) -> Any:
+        answer = claim(sink, feed, spec, *args)
+        if spec.id == TRIGGER:
+            claiming.set()
+            go_on.wait(60)
+        return answer
+
+    close = CaptureGuard.close
+
+    def closed(guard: CaptureGuard) -> None:
+        close(guard)
+        go_on.set()
+
+    monkeypatch.setattr(PostgresSink, "claim", slow)
+    monkeypatch.setattr(CaptureGuard, "close", closed)
+    with pair.running() as runner:
+        assert claiming.wait(60)
+        runner.stop()
+        assert not [each for each in threading.enumerate() if each.name.startswith("capture ")]

@@ -153,7 +153,7 @@ class _Run:
         self._orders[span] = order
         self._chunks[span] = chunks
         for chunk in left:
-            part = CopyPart(span, order.token, known.table, chunk)
+            part = CopyPart(span, order.token, known.table, chunk, order.run)
             self.left[span, chunk.no] = part
 
     def oids(self) -> list[int]:

@@ -71,6 +71,14 @@ class Copies:
 
     # --- before the snapshot --------------------------------------------------------------------
 
+    def begin(self, one: Running) -> Refusal | None:
+        """Begin a run: what tasks of an earlier one have landed is all that they will land."""
+        run = self._context.sink.begin_copy_run(self._context.feed, one.span, one.token)
+        if isinstance(run, Refusal):
+            return run
+        one.copy_run = run
+        return None
+
     def look(self, tables: set[TableId]) -> Look:
         """What the feed takes of these tables now; those that are gone are missing."""
         context = self._context
@@ -150,7 +158,9 @@ class Copies:
     ) -> list[CopyOutcome]:
         """Copy what is left of these spans' rows, and build the indexes of their tables."""
         context = self._context
-        orders = [CopyOrder(one.spec, one.token, look[one.table].selection) for one in spans]
+        orders = [
+            CopyOrder(one.spec, one.token, look[one.table].selection, one.copy_run) for one in spans
+        ]
         with context.using_spark() as spark:
             outcomes = copy_spans(
                 spark,

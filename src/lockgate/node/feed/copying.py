@@ -41,6 +41,10 @@ def _may_pass(copies: "Copies", one: Running, upto: Position) -> bool:
     return one.ended or copies.may_pass(one, upto)
 
 
+def _behind(these: list[Running]) -> list[Running]:
+    return [one for one in these if not one.ended and one.low < one.advance_to]
+
+
 class Copying:
     """The copy runs of one feed on this node."""
 
@@ -112,9 +116,12 @@ class Copying:
     def _copy(self, batch: list[Running]) -> list[CopyOutcome]:
         copies = self._context.copies
         try:
+            failed = self._begin(batch)
             look = copies.look({one.table for one in batch})
-            failed = self._follow(batch)
-            ready = [one for one in batch if not one.ended and one.span not in failed]
+            behind = self._follow([one for one in batch if one.span not in failed], failed)
+            self._again(behind)
+            left_out = failed.keys() | {one.span for one in behind}
+            ready = [one for one in batch if not one.ended and one.span not in left_out]
             for one in ready:
                 if one.table not in look:
                     failed[one.span] = self._gone(one)
@@ -134,12 +141,33 @@ class Copying:
             )
             return self._failed(batch, why)
 
-    def _follow(self, batch: list[Running]) -> dict[SpanId, CopyOutcome]:
-        """Let spans without rows come to where the log is now; answers whom that failed for."""
+    def _begin(self, batch: list[Running]) -> dict[SpanId, CopyOutcome]:
+        """Have a run of their own for all; answers whom that failed for."""
+        failed: dict[SpanId, CopyOutcome] = {}
+        for one in batch:
+            try:
+                refusal = self._context.copies.begin(one)
+            except LockgateError as error:
+                failed |= {outcome.span: outcome for outcome in self._failed([one], error)}
+                continue
+            if refusal is not None:
+                failed[one.span] = CopyOutcome(one.span, one.token, refusal=refusal)
+        return failed
+
+    def _again(self, these: list[Running]) -> None:
+        """They take part in the next run."""
+        with self._lock:
+            self._waiting |= {one.span: one for one in these if not one.ended}
+
+    def _follow(self, batch: list[Running], failed: dict[SpanId, CopyOutcome]) -> list[Running]:
+        """Let spans without rows come to where the log is now; answers who has not come there.
+
+        A schema change that they stand before may concern a span that is not among them: one that
+        has failed, or is only waiting for a run. Then a run of all is the only way on.
+        """
         copies = self._context.copies
         upto = copies.end_of_log() - 1
         self._wait_until(lambda: copies.is_captured(upto))
-        failed: dict[SpanId, CopyOutcome] = {}
         empty: list[Running] = []
         for one in batch:
             try:
@@ -151,8 +179,8 @@ class Copying:
             self._wait_until(functools.partial(_may_pass, copies, one, upto))
             one.advance_to = upto
         self._wake()
-        self._wait_until(lambda: all(one.ended or one.low >= one.advance_to for one in empty))
-        return failed
+        self._wait_until(lambda: bool(failed or self._waiting) or not _behind(empty))
+        return _behind(empty)
 
     def _wait_until(self, condition: Callable[[], bool]) -> None:
         while not self._ended and not condition():

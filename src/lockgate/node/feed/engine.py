@@ -98,7 +98,7 @@ class FeedEngine:
         """Stop at once. What is under way at the sink is the fence's business."""
         self._ended.set()
         self._wake.set()
-        self._capture.stop()
+        self._capture.close()
         self._copying.stop()
         # Waits for the tasks' end, and whoever calls does not.
         self._interrupting = threading.Thread(
@@ -156,7 +156,7 @@ class FeedEngine:
                     return
                 if not isinstance(error, LockgateError):
                     self._context.log.exception("a round of feed %s broke", self._feed)
-                self._park(self._running.values(), error)
+                self._doubt(self._running.values(), error)
                 self._failures += 1
                 self._ended.wait(backoff_s(self._failures))
                 continue
@@ -221,6 +221,7 @@ class FeedEngine:
             self._refused(one, outcome)
             return
         one.floors = outcome
+        one.in_doubt = False
         one.parked = None
         event = DispatcherStarted if first else DispatcherAdvanced
         self._post(event(self._feed, one.span, one.token, one.low))
@@ -289,7 +290,7 @@ class FeedEngine:
     def _round(self) -> bool:
         """Apply what is new. False when there was nothing to do."""
         for one in list(self._running.values()):
-            if one.floors is None and _is_due(one):
+            if (one.floors is None or one.in_doubt) and _is_due(one):
                 self._claim(one)
         tail = self._read_log()
         if tail is None:
@@ -328,7 +329,7 @@ class FeedEngine:
         try:
             outcomes = self._context.sink.advance(self._feed, asked)
         except LockgateError as error:
-            self._park([one for one, _ in moves], error)
+            self._doubt([one for one, _ in moves], error)
             return
         for one, _ in moves:
             self._moved(one, outcomes[one.span])
@@ -337,14 +338,14 @@ class FeedEngine:
         try:
             outcomes = self._context.apply(works)
         except LockgateError as error:
-            self._park([work.running for work in works], error)
+            self._doubt([work.running for work in works], error)
             return
         for done in outcomes:
             if done.error is not None and done.error.code == NeedsOnePart.code:
                 done.work.running.one_part = True
                 self._claim(done.work.running)
             elif done.error is not None:
-                self._park([done.work.running], done.error)
+                self._doubt([done.work.running], done.error)
             else:
                 self.rows_applied += done.rows
                 self._moved(done.work.running, done.refusal or done.floors)
@@ -373,6 +374,17 @@ class FeedEngine:
             self._refused(one, refusal)
 
     # --- ends ---------------------------------------------------------------------------------
+
+    def _doubt(self, these: Iterable[Running], error: BaseException | ApplyError) -> None:
+        """Something of theirs broke off, and may have landed all the same.
+
+        Tried again from where they stood, a batch would be refused by the fence; but its files may
+        be gone by then, for it is the sink that says what is still needed.
+        """
+        these = list(these)
+        for one in these:
+            one.in_doubt = one.floors is not None
+        self._park(these, error)
 
     def _park(self, these: Iterable[Running], error: BaseException | ApplyError) -> None:
         """Not now; try again later, and say why in the status."""

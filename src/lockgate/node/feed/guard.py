@@ -70,6 +70,7 @@ class CaptureGuard:
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
+        self._closed = False
         self._run: CaptureRun | None = None
         self.trouble: Parked | None = None
         self.upkeep_trouble: Parked | None = None
@@ -90,8 +91,11 @@ class CaptureGuard:
     def start(self, token: Token) -> None:
         """Capture under `token` from now on."""
         self.stop()
+        with self._lock:
+            if self._closed:
+                return
+            self._stopping = stopping = threading.Event()
         self.trouble = self.upkeep_trouble = self.finish_trouble = None
-        self._stopping = stopping = threading.Event()
         works = {"capture": self._capture, "upkeep": self._upkeep, "finish": self._finish}
         for name, work in works.items():
             thread = threading.Thread(
@@ -110,6 +114,12 @@ class CaptureGuard:
             run, self._run = self._run, None
         if run is not None:
             run.stop()
+
+    def close(self) -> None:
+        """End soon, and for good: whoever is about to start it comes too late."""
+        with self._lock:
+            self._closed = True
+        self.stop()
 
     def join(self, timeout_s: float) -> None:
         """Wait for the threads."""

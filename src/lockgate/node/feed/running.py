@@ -21,7 +21,10 @@ class Running:
     held: OperatorId = ""
     blocked: Ddl | None = None
     """The DDL right before which it stands."""
+    in_doubt: bool = False
+    """What became of its last batch is not known: it claims again, and learns, before the next."""
     copying: bool = False
+    copy_run: int = 0
     advance_to: Position = 0
     """Up to here it may move on although its rows are not copied: there are none yet, and the
     copy's snapshot, which is taken later, has seen all of it."""
@@ -66,7 +69,7 @@ class Running:
         """True when a round may take it along."""
         return (
             self.floors is not None
-            and not (self.held or self.copying or self.waits(now_s))
+            and not (self.held or self.copying or self.in_doubt or self.waits(now_s))
             and self.blocked is None
         )
 

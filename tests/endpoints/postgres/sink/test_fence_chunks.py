@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 
 from lockgate.endpoints.postgres.sink.chunks import Chunk, unland_chunks
@@ -18,10 +19,12 @@ SNAPSHOT = "740:745:741,743"
 EDGES = [(None, ("10", "ä b")), (("10", "ä b"), ("20", "")), (("20", ""), None)]
 
 
-def copy(target: Target, chunk: int, by: Token = ME, span: str = "a", rows: int = 100) -> bool:
+def copy(
+    target: Target, chunk: int, by: Token = ME, span: str = "a", rows: int = 100, run: int = 0
+) -> bool:
     """A copy task: False when the chunk has landed already."""
     with target.session(span) as connection, connection.cursor() as cursor:
-        if not enter_copy(cursor, target.feed, span, by, chunk):
+        if not enter_copy(cursor, target.feed, span, by, chunk, run):
             return False
         target.write(cursor, "t00", chunk, rows)
         chunk_done(cursor, target.feed, span, chunk, snapshot=SNAPSHOT, rows=rows, bytes_=rows * 10)
@@ -70,6 +73,40 @@ def test_a_copy_task_of_an_older_token_is_refused(planned: Target) -> None:
         copy(planned, 0)
     assert refused.value.refusal is Refusal.NEWER
     assert planned.rows() == {}
+
+
+def test_a_task_of_an_earlier_run_is_waited_for_or_refused(planned: Target) -> None:
+    """It reads under a snapshot that the span may have moved past, since nothing had landed."""
+    sink, feed = planned.sink, planned.feed
+    with planned.session() as connection, connection.cursor() as cursor:
+        assert enter_copy(cursor, feed, "a", ME, 0)
+        with ThreadPoolExecutor(1) as threads:
+            begun = threads.submit(sink.begin_copy_run, feed, "a", ME)
+            until(planned.waiting)
+            assert not begun.done()
+            chunk_done(cursor, feed, "a", 0, snapshot=SNAPSHOT, rows=1, bytes_=1)
+            connection.commit()
+            assert begun.result() == 1
+    assert [chunk.done for chunk in sink.chunks(feed, "a")] == [True, False, False]
+    with pytest.raises(Refused) as refused:
+        copy(planned, 1)
+    assert refused.value.refusal is Refusal.MOVED
+    assert copy(planned, 1, run=1)
+
+
+def test_a_task_of_an_earlier_run_that_hangs_is_ended(hasty: Target) -> None:
+    hasty.claim(A, ME)
+    hasty.sink.plan_chunks(hasty.feed, "a", ME, EDGES)
+    with hasty.session() as connection, connection.cursor() as cursor:
+        assert enter_copy(cursor, hasty.feed, "a", ME, 0)
+        assert hasty.sink.begin_copy_run(hasty.feed, "a", ME) == 1
+        with pytest.raises(psycopg.OperationalError):
+            connection.commit()
+
+
+def test_only_the_owner_begins_a_run(planned: Target) -> None:
+    planned.claim(A, token(2, 1))
+    assert planned.sink.begin_copy_run(planned.feed, "a", ME) is Refusal.NEWER
 
 
 def test_a_chunk_or_span_that_is_not_there_is_refused(planned: Target) -> None:

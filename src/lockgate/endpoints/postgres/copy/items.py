@@ -53,6 +53,8 @@ class CopyPart(Value, frozen=True):
     token: Token
     table: CopyTable
     chunk: Chunk
+    run: int = 0
+    """The copy run that it belongs to."""
 
 
 class CopyItem(Value, frozen=True):

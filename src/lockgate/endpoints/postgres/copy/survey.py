@@ -19,12 +19,13 @@ __all__ = ["CopyOrder", "Surveyed", "key_columns", "survey"]
 
 
 class CopyOrder(Value, frozen=True):
-    """A span whose rows are to be copied, and under which token."""
+    """A span whose rows are to be copied, under which token, in which run."""
 
     span: SpanSpec
     token: Token
     selection: TableSelection
     """What is taken of its table, and where it goes."""
+    run: int = 0
 
 
 class Surveyed(Value, frozen=True):

@@ -90,7 +90,7 @@ class _Copier:
         item, chunk = self._item, part.chunk
         target = self._target_session(part)
         with target.cursor() as cursor:
-            if not enter_copy(cursor, item.feed, part.span, part.token, chunk.no):
+            if not enter_copy(cursor, item.feed, part.span, part.token, chunk.no, part.run):
                 target.rollback()
                 return chunk.rows, chunk.bytes
             source = self._source_session()

@@ -5,15 +5,24 @@ keys (hashes). The second is the span's whole range, until the span is split or 
 middle of its copy: then each new span has a row for its own share of every chunk, with what has
 landed of it. So at every moment the rows say under which snapshot each key was copied, if it was.
 
-    plan_chunks ──► tasks: enter_copy, rows, chunk_done ──► all done ──► key, indexes: mark_built
-                                 ──► apply, leaving out what the snapshots have ──► forget_chunks
+    begin_run ──► plan_chunks ──► tasks: enter_copy, rows, chunk_done ──► all done
+      ──► key, indexes: mark_built ──► apply, leaving out what the snapshots have ──► forget_chunks
+
+A run that broke off may have left tasks behind, under the same token and an old snapshot. So runs
+have numbers: the next one waits for the tasks that are inside, and later ones are refused.
 
 `forget_chunks` leaves behind that the copy is over, so that nobody begins it anew.
 """
 
 from collections.abc import Sequence
 
-from lockgate.endpoints.postgres.sink.rows import Cursor, Refused, SpanRow, lock_span
+from lockgate.endpoints.postgres.sink.rows import (
+    Cursor,
+    Refused,
+    SpanRow,
+    close_turnstile,
+    lock_span,
+)
 from lockgate.model.floors import Refusal
 from lockgate.model.ids import FeedId, SpanId, Token
 from lockgate.model.spans import KeyRange
@@ -22,6 +31,7 @@ from lockgate.model.value import Value
 __all__ = [
     "Chunk",
     "Edge",
+    "begin_run",
     "chunks",
     "copy_over",
     "forget_chunks",
@@ -47,6 +57,17 @@ class Chunk(Value, frozen=True):
     rows: int = 0
     bytes: int = 0
     done: bool = False
+
+
+def begin_run(cursor: Cursor, feed: FeedId, span: SpanId, token: Token) -> int:
+    """The number of a new copy run; no task of an earlier one lands anything from here on."""
+    close_turnstile(cursor, feed, [span])
+    run = _mine(cursor, feed, span, token).copy_run + 1
+    cursor.execute(
+        "UPDATE lockgate.progress SET copy_run = %s WHERE feed = %s AND span = %s",
+        (run, feed, span),
+    )
+    return run
 
 
 def plan_chunks(

@@ -144,6 +144,14 @@ class PostgresSink:
 
     # --- the initial copy (see `chunks`) --------------------------------------------------------
 
+    def begin_copy_run(self, feed: FeedId, span: SpanId, token: Token) -> int | Refusal:
+        """The number of a new run; whoever is inside for an earlier one is waited for, or ended."""
+        return self._take_over(
+            "begin a copy",
+            f"{feed}/{span}",
+            lambda cursor: _chunks.begin_run(cursor, feed, span, token),
+        )
+
     def plan_chunks(
         self,
         feed: FeedId,

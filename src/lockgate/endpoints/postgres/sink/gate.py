@@ -131,11 +131,12 @@ def part_landed(
 
 
 def enter_copy(
-    cursor: psycopg.Cursor, feed: FeedId, span: SpanId, token: Token, chunk: int
+    cursor: psycopg.Cursor, feed: FeedId, span: SpanId, token: Token, chunk: int, run: int = 0
 ) -> bool:
     """Lock the span's row beside others if it is ours, and the chunk against other attempts at it.
 
-    False: the chunk has landed already, there is nothing to do.
+    False: the chunk has landed already, there is nothing to do. A task of an earlier run of the
+    same owner is refused: it reads under a snapshot that the span may have moved past since.
     """
     with _own(cursor) as own:
         pass_turnstile(own, feed, span)
@@ -144,6 +145,8 @@ def enter_copy(
             raise Refused(Refusal.GONE)
         if row.token != token:
             raise Refused(Refusal.NEWER)
+        if row.copy_run != run:
+            raise Refused(Refusal.MOVED)
         own.execute(
             "SELECT done FROM lockgate.chunks WHERE feed = %s AND span = %s AND no = %s FOR UPDATE",
             (feed, span, chunk),

@@ -66,6 +66,8 @@ class SpanRow(NamedTuple):
     floors: Floors
     batch_to: Position | None = None
     """Up to where the recorded batch goes, while there is one; its parts are rows of their own."""
+    copy_run: int = 0
+    """The number of the copy run that may land chunks."""
     built: bool = False
     """Its rows are copied, and what changes need beside them is made: above all the key."""
     copied: bool = False
@@ -141,7 +143,7 @@ def _feed_row(found: TupleRow | None) -> FeedRow | None:
 
 _SPANS: Final = (
     "SELECT span, table_id, low, high, epoch, seq, incarnation, floors::text, batch_to, "
-    "built, copied "
+    "copy_run, built, copied "
     "FROM lockgate.progress WHERE feed = %(feed)s "
 )
 _ONE: Final = _SPANS + "AND span = %(span)s "

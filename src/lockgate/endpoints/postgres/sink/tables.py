@@ -54,6 +54,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
             position bigint NOT NULL,
             batch_to bigint,
             batch_parts integer,
+            copy_run bigint NOT NULL DEFAULT 0,
             built boolean NOT NULL DEFAULT false,
             copied boolean NOT NULL DEFAULT false,
             PRIMARY KEY (feed, span),
