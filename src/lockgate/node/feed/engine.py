@@ -16,25 +16,21 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from lockgate.endpoints.postgres.sink.advance import Advance
 from lockgate.endpoints.postgres.sink.net import NeedsOnePart
-from lockgate.model.apply import ApplyError
-from lockgate.model.errors import LockgateError, OutcomeUnknown, StaleOwner, Transient
+from lockgate.model.errors import LockgateError, OutcomeUnknown, Transient
 from lockgate.model.events import (
     DispatcherAdvanced,
     DispatcherBlocked,
     DispatcherEvent,
-    DispatcherFailed,
     DispatcherHeld,
-    DispatcherRefused,
     DispatcherStarted,
     DispatcherStopped,
 )
-from lockgate.model.feeds import Trouble
 from lockgate.model.floors import Floors, Refusal, raised
-from lockgate.model.ids import FeedId, SpanId
+from lockgate.model.ids import FeedId
 from lockgate.model.instructions import (
     HoldDispatcher,
     PassBarrier,
@@ -48,8 +44,9 @@ from lockgate.model.spans import WHOLE
 from lockgate.node.feed import rounds
 from lockgate.node.feed.context import FeedContext
 from lockgate.node.feed.copying import Copying
+from lockgate.node.feed.dispatchers import Dispatchers
 from lockgate.node.feed.guard import CaptureGuard
-from lockgate.node.feed.running import Parked, Running, backoff_s, told
+from lockgate.node.feed.running import Running, backoff_s
 from lockgate.node.feed.tail import LogTail
 from lockgate.pipeline.copy import CopyOutcome
 
@@ -77,7 +74,7 @@ class FeedEngine:
         self._inbox: queue.SimpleQueue[Order | CopyOutcome | LockgateError] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._ended = threading.Event()
-        self._running: dict[SpanId, Running] = {}
+        self._dispatchers = Dispatchers(self._feed, self._post, self._one_ended)
         self._tail: LogTail | None = None
         self._failures = 0
         """Rounds in a row that broke."""
@@ -116,7 +113,7 @@ class FeedEngine:
 
     def view(self) -> list[Running]:
         """The dispatchers as they are, for a status."""
-        return list(self._running.values())
+        return list(self._dispatchers)
 
     @property
     def capture(self) -> CaptureGuard:
@@ -156,7 +153,7 @@ class FeedEngine:
                     return
                 if not isinstance(error, LockgateError):
                     self._context.log.exception("a round of feed %s broke", self._feed)
-                self._doubt(self._running.values(), error)
+                self._dispatchers.doubt(self._dispatchers, error)
                 self._failures += 1
                 self._ended.wait(backoff_s(self._failures))
                 continue
@@ -179,13 +176,14 @@ class FeedEngine:
             self._capture_failed(order)
             return
         if isinstance(order, StartDispatcher):
-            one = self._running[order.spec.id] = Running(order)
+            one = Running(order)
+            self._dispatchers.add(one)
             self._claim(one)
             return
         if isinstance(order, StopDispatcher):
             self._stop(order)
             return
-        found = self._running.get(order.span)
+        found = self._dispatchers.get(order.span)
         if found is None or found.token != order.token:
             return
         if isinstance(order, HoldDispatcher):
@@ -215,14 +213,15 @@ class FeedEngine:
                 # Asked before it has floors: with them, it may apply what it has no rows for.
                 one.copying = self._context.copies.wanted(one)
         except LockgateError as error:
-            self._park([one], error)
+            self._dispatchers.park([one], error)
             return
         if isinstance(outcome, Refusal):
-            self._refused(one, outcome)
+            self._dispatchers.refuse(one, outcome)
             return
         one.floors = outcome
+        if not one.in_doubt:  # else what was wrong is wrong until a batch has landed
+            one.parked = None
         one.in_doubt = False
-        one.parked = None
         event = DispatcherStarted if first else DispatcherAdvanced
         self._post(event(self._feed, one.span, one.token, one.low))
         if first and one.held:
@@ -233,9 +232,9 @@ class FeedEngine:
             self._copying.begin(one)
 
     def _stop(self, stop: StopDispatcher) -> None:
-        found = self._running.get(stop.span)
+        found = self._dispatchers.get(stop.span)
         if found is not None and found.token == stop.token:
-            self._end(found)
+            self._dispatchers.end(found)
         self._post(DispatcherStopped(self._feed, stop.span, stop.token))
 
     def _go_past(self, one: Running, position: Position) -> None:
@@ -258,15 +257,15 @@ class FeedEngine:
             )
         except (Transient, OutcomeUnknown) as error:
             # Asked again, the sink writes what it has not written, and once.
-            self._park([one], error)
+            self._dispatchers.park([one], error)
             return
         except LockgateError as error:
-            self._fail(one, error)
+            self._dispatchers.fail(one, error)
             return
         if outcome is Refusal.BEHIND:
             return
         if isinstance(outcome, Refusal):
-            self._refused(one, outcome)
+            self._dispatchers.refuse(one, outcome)
             return
         one.floors = ((WHOLE, outcome),)
         one.blocked = None
@@ -276,9 +275,9 @@ class FeedEngine:
     def _copied(self, one: Running, copied: CopyOutcome) -> None:
         one.copying = False
         if copied.refusal is not None:
-            self._refused(one, copied.refusal)
+            self._dispatchers.refuse(one, copied.refusal)
         elif copied.error is not None:
-            self._park([one], copied.error)
+            self._dispatchers.park([one], copied.error)
             one.copying = True
             self._copying.begin(one)
         else:
@@ -289,13 +288,13 @@ class FeedEngine:
 
     def _round(self) -> bool:
         """Apply what is new. False when there was nothing to do."""
-        for one in list(self._running.values()):
+        for one in self._dispatchers:
             if (one.floors is None or one.in_doubt) and _is_due(one):
                 self._claim(one)
         tail = self._read_log()
         if tail is None:
             return False
-        plan = rounds.plan(self._running.values(), tail, time.monotonic(), ROWS_MAX)
+        plan = rounds.plan(self._dispatchers, tail, time.monotonic(), ROWS_MAX)
         if plan.empty:
             return False
         for one, ddl in plan.blocked:
@@ -309,7 +308,7 @@ class FeedEngine:
 
     def _read_log(self) -> LogTail | None:
         """What is new in the change log since the last look."""
-        lows = [one.low for one in self._running.values() if one.floors is not None]
+        lows = [one.low for one in self._dispatchers if one.floors is not None]
         if not lows:
             return None
         least = min(lows)
@@ -329,7 +328,7 @@ class FeedEngine:
         try:
             outcomes = self._context.sink.advance(self._feed, asked)
         except LockgateError as error:
-            self._doubt([one for one, _ in moves], error)
+            self._dispatchers.doubt([one for one, _ in moves], error)
             return
         for one, _ in moves:
             self._moved(one, outcomes[one.span])
@@ -338,14 +337,14 @@ class FeedEngine:
         try:
             outcomes = self._context.apply(works)
         except LockgateError as error:
-            self._doubt([work.running for work in works], error)
+            self._dispatchers.doubt([work.running for work in works], error)
             return
         for done in outcomes:
             if done.error is not None and done.error.code == NeedsOnePart.code:
                 done.work.running.one_part = True
                 self._claim(done.work.running)
             elif done.error is not None:
-                self._doubt([done.work.running], done.error)
+                self._dispatchers.doubt([done.work.running], done.error)
             else:
                 self.rows_applied += done.rows
                 self._moved(done.work.running, done.refusal or done.floors)
@@ -371,48 +370,11 @@ class FeedEngine:
         if refusal is Refusal.MOVED:
             self._claim(one)
         else:
-            self._refused(one, refusal)
+            self._dispatchers.refuse(one, refusal)
 
     # --- ends ---------------------------------------------------------------------------------
 
-    def _doubt(self, these: Iterable[Running], error: BaseException | ApplyError) -> None:
-        """Something of theirs broke off, and may have landed all the same.
-
-        Tried again from where they stood, a batch would be refused by the fence; but its files may
-        be gone by then, for it is the sink that says what is still needed.
-        """
-        these = list(these)
-        for one in these:
-            one.in_doubt = one.floors is not None
-        self._park(these, error)
-
-    def _park(self, these: Iterable[Running], error: BaseException | ApplyError) -> None:
-        """Not now; try again later, and say why in the status."""
-        if isinstance(error, StaleOwner) or getattr(error, "code", "") == StaleOwner.code:
-            for one in list(these):
-                self._refused(one, Refusal.NEWER)
-            return
-        now_s = time.monotonic()
-        for one in these:
-            attempts = 1 if one.parked is None else one.parked.attempts + 1
-            wait_s = backoff_s(attempts)
-            since_s = now_s if one.parked is None else one.parked.since_s
-            hint = getattr(error, "hint", "")
-            one.parked = Parked(str(error), hint, attempts, now_s + wait_s, since_s)
-
-    def _refused(self, one: Running, refusal: Refusal) -> None:
-        self._end(one)
-        self._post(DispatcherRefused(self._feed, one.span, one.token, refusal.value))
-
-    def _fail(self, one: Running, error: LockgateError) -> None:
-        self._end(one)
-        trouble = Trouble(told(error), retryable=isinstance(error, Transient), span=one.span)
-        self._post(DispatcherFailed(self._feed, one.span, one.token, trouble))
-
-    def _end(self, one: Running) -> None:
-        one.ended = True
-        if self._running.get(one.span) is one:
-            del self._running[one.span]
+    def _one_ended(self, one: Running) -> None:
         if one.is_trigger:
             self._capture.stop()
         else:
@@ -420,9 +382,9 @@ class FeedEngine:
 
     def _capture_failed(self, error: LockgateError) -> None:
         """The source cannot be captured any more and waiting does not help."""
-        for one in list(self._running.values()):
+        for one in self._dispatchers:
             if one.is_trigger:
-                self._fail(one, error)
+                self._dispatchers.fail(one, error)
 
     def _post(self, event: DispatcherEvent) -> None:
         if not self._ended.is_set():
