@@ -406,6 +406,33 @@ def test_a_span_that_is_split_in_its_copy_goes_on_in_shares(spark: Spark, plain:
     assert plain.there.execute("SELECT * FROM one ORDER BY id").fetchall() == here
 
 
+def test_a_merge_with_a_span_whose_copy_is_over_copies_the_others_keys(
+    spark: Spark, plain: Scene
+) -> None:
+    shares = tuple(
+        SpanSpec(f"share{number}", TableName("public", "one").id, keys)
+        for number, keys in enumerate(KeyRange().divided((b"\x80",)))
+    )
+    again = SpanSpec("again", TableName("public", "one").id)
+    selection = plain.orders()[0].selection
+    ends = (plain.feed, plain.source, plain.target)
+    first, second = Token(2, 1, 1), Token(3, 1, 1)
+    plain.sink.claim(plain.feed, shares[0], first, Lineage(("s-one",), shares), None)
+    (low,) = copy_spans(spark, *ends, [CopyOrder(shares[0], first, selection)], "low")
+    _clean([low])
+    assert 0 < low.rows < 1000
+    assert plain.sink.mark_built(plain.feed, "share0", first) is None
+    assert plain.sink.forget_chunks(plain.feed, "share0", first) is None
+    merge = Lineage(("share0", "share1"), (again,))
+    plain.sink.claim(plain.feed, again, second, merge, None)
+    (rest,) = copy_spans(spark, *ends, [CopyOrder(again, second, selection)], "rest")
+    _clean([rest])
+    assert rest.rows == 1000 - low.rows
+    assert len(rest.snapshots) == 2
+    here = plain.here.execute("SELECT * FROM one ORDER BY id").fetchall()
+    assert plain.there.execute("SELECT * FROM one ORDER BY id").fetchall() == here
+
+
 def test_a_copy_that_is_interrupted_is_taken_up_later(spark: Spark, plain: Scene) -> None:
     failed: list[BaseException] = []
 

@@ -8,6 +8,7 @@ from lockgate.endpoints.postgres.copy.items import KeyColumn
 from lockgate.endpoints.postgres.copy.locate import chunk_finder
 from lockgate.endpoints.postgres.sink.chunks import Chunk, Edge
 from lockgate.endpoints.postgres.sink.keys import hashes
+from lockgate.endpoints.postgres.sink.snapshots import BLIND
 from lockgate.endpoints.postgres.types import arrow_type, from_text
 from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import Terminal
@@ -87,6 +88,23 @@ def test_shares_of_a_split_span_are_told_apart_by_hash(database: str) -> None:
     wanted = np.where(np.arange(100) >= 50, 2, np.where(upper, 1, 0))
     assert upper[:50].any()
     assert not upper[:50].all()
+    assert find([keys]).tolist() == wanted.tolist()
+
+
+def test_keys_whose_copy_was_over_before_a_merge_are_told_apart_by_hash(database: str) -> None:
+    low, high = KeyRange(b"", b"\x80"), KeyRange(b"\x80", None)
+    chunks = [
+        Chunk(0, None, ("50",), high, SNAPSHOTS[0], done=True),
+        Chunk(1, ("50",), None, high, SNAPSHOTS[1], done=True),
+        Chunk(2, None, None, low, BLIND, done=True),
+    ]
+    key = [KeyColumn(Column("k", "bigint", 20))]
+    asked = [*SNAPSHOTS[:2], BLIND]
+    find = chunk_finder(PostgresUrl.parse(database), "f", key, ["k"], chunks, asked)
+    keys = pa.array(range(100), pa.int64())
+    upper = hashes([keys]) >= np.uint64(2**63)
+    wanted = np.where(~upper, 2, np.where(np.arange(100) >= 50, 1, 0))
+    assert set(wanted.tolist()) == {0, 1, 2}
     assert find([keys]).tolist() == wanted.tolist()
 
 

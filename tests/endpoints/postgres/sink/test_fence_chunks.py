@@ -2,11 +2,13 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 import psycopg
 import pytest
 
 from lockgate.endpoints.postgres.sink.chunks import Chunk, unland_chunks
 from lockgate.endpoints.postgres.sink.gate import Refused, chunk_done, enter_copy
+from lockgate.endpoints.postgres.sink.snapshots import BLIND
 from lockgate.model.ddl import Ddl, DdlKind
 from lockgate.model.floors import Refusal
 from lockgate.model.ids import Token
@@ -228,13 +230,81 @@ def test_a_merge_keeps_what_each_source_has_copied(planned: Target) -> None:
     assert planned.sink.all_done(planned.feed, "whole") is False
 
 
+MERGED = Lineage(("low", "high"), (WHOLE_AGAIN,))
+CUT_AGAIN = Lineage(
+    ("whole",), (SpanSpec("low2", "t00", LOW.range), SpanSpec("high2", "t00", HIGH.range))
+)
+LOW_IS_THERE = Chunk(0, keys=LOW.range, snapshot=BLIND, done=True)
+
+
 def test_a_merge_of_copied_and_unplanned_leaves_the_unplanned_to_copy(target: Target) -> None:
     target.claim(LOW, ME, lineage=CUT)
     target.sink.forget_chunks(target.feed, "low", ME, uncopied=True)
-    back = Lineage(("low", "high"), (WHOLE_AGAIN,))
-    target.claim(WHOLE_AGAIN, token(1, 4), lineage=back)
-    assert target.sink.chunks(target.feed, "whole") == [Chunk(0, keys=HIGH.range)]
+    target.claim(WHOLE_AGAIN, token(1, 4), lineage=MERGED)
+    found = target.sink.chunks(target.feed, "whole")
+    assert found == [Chunk(0, keys=HIGH.range), msgspec.structs.replace(LOW_IS_THERE, no=1)]
     assert target.sink.all_done(target.feed, "whole") is False
+
+
+@pytest.fixture
+def merged(planned: Target) -> Target:
+    """The rows of `low` are there and their snapshot is forgotten; those of `high` are built."""
+    planned.claim(LOW, token(1, 3), lineage=CUT)
+    planned.claim(HIGH, token(1, 3), lineage=CUT)
+    for span in ("low", "high"):
+        for chunk in range(3):
+            copy(planned, chunk, by=token(1, 3), span=span)
+        assert planned.sink.mark_built(planned.feed, span, token(1, 3)) is None
+    assert planned.sink.forget_chunks(planned.feed, "low", token(1, 3)) is None
+    planned.claim(WHOLE_AGAIN, token(1, 4), lineage=MERGED)
+    return planned
+
+
+def test_a_merge_of_copied_and_built_keeps_the_snapshot_to_the_keys_it_is_of(
+    merged: Target,
+) -> None:
+    found = merged.sink.chunks(merged.feed, "whole")
+    assert [(chunk.keys, chunk.snapshot, chunk.low, chunk.high) for chunk in found] == [
+        *((HIGH.range, SNAPSHOT, *edges) for edges in EDGES),
+        (LOW.range, BLIND, None, None),
+    ]
+    assert all(chunk.done for chunk in found)
+    assert merged.sink.all_done(merged.feed, "whole") is True
+    assert merged.spans()["whole"].copied is False
+
+
+def test_a_split_of_such_a_merge_knows_again_whose_copy_is_over(merged: Target) -> None:
+    low = CUT_AGAIN.targets[0]
+    merged.claim(low, token(1, 5), lineage=CUT_AGAIN)
+    spans = merged.spans()
+    assert (spans["low2"].copied, spans["high2"].copied, spans["high2"].built) == (
+        *(True, False, True),
+    )
+    assert merged.sink.chunks(merged.feed, "low2") == []
+    found = merged.sink.chunks(merged.feed, "high2")
+    assert {(chunk.keys, chunk.snapshot) for chunk in found} == {(HIGH.range, SNAPSHOT)}
+
+
+def test_a_split_across_such_a_merge_keeps_both_snapshots(merged: Target) -> None:
+    """Cut within the part whose copy is over: one has that alone, the other some of each."""
+    first = SpanSpec("first", "t00", KeyRange(b"", b"\x40"))
+    rest = SpanSpec("rest", "t00", KeyRange(b"\x40", None))
+    merged.claim(first, token(1, 5), lineage=Lineage(("whole",), (first, rest)))
+    assert merged.spans()["first"].copied is True
+    found = merged.sink.chunks(merged.feed, "rest")
+    assert {(chunk.keys, chunk.snapshot) for chunk in found} == {
+        (HIGH.range, SNAPSHOT),
+        (KeyRange(b"\x40", b"\x80"), BLIND),
+    }
+
+
+def test_a_merge_that_begins_anew_copies_what_was_over_too(merged: Target) -> None:
+    with merged.session("whole") as connection, connection.cursor() as cursor:
+        unland_chunks(cursor, merged.feed, "whole", token(1, 4))
+        connection.commit()
+    found = merged.sink.chunks(merged.feed, "whole")
+    assert Chunk(3, keys=LOW.range) in found
+    assert not any(chunk.done for chunk in found)
 
 
 def test_a_split_of_an_unplanned_copy_stays_unplanned(target: Target) -> None:

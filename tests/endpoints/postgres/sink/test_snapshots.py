@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lockgate.endpoints.postgres.sink.snapshots import Snapshot
+from lockgate.endpoints.postgres.sink.snapshots import BLIND, Snapshot
 
 LAP = 2**32
 
@@ -20,6 +20,10 @@ def test_what_was_over_is_seen_and_what_ran_or_came_later_is_not() -> None:
 
 def test_a_snapshot_without_running_transactions() -> None:
     assert sees("20:20:", 19, 20) == [True, False]
+
+
+def test_the_blind_snapshot_sees_no_transaction() -> None:
+    assert not any(sees(BLIND, 0, 1, 3, 740, 2**31 - 1, 2**31, 2**31 + 1, LAP - 1))
 
 
 @pytest.mark.parametrize("xmax", [2**32 + 5, 2**32 - 5, 7 * 2**32, 2**40 + 2**31])

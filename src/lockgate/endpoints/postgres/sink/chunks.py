@@ -4,6 +4,7 @@ A chunk is an interval of the source's key, in the source's own order, and a ran
 keys (hashes). The second is the span's whole range, until the span is split or merged in the
 middle of its copy: then each new span has a row for its own share of every chunk, with what has
 landed of it. So at every moment the rows say under which snapshot each key was copied, if it was.
+Where that is forgotten, because the copy of those keys is over, it is `BLIND`.
 
     begin_run ──► plan_chunks ──► tasks: enter_copy, rows, chunk_done ──► all done
       ──► key, indexes: mark_built ──► apply, leaving out what the snapshots have ──► forget_chunks
@@ -23,6 +24,7 @@ from lockgate.endpoints.postgres.sink.rows import (
     close_turnstile,
     lock_span,
 )
+from lockgate.endpoints.postgres.sink.snapshots import BLIND
 from lockgate.model.floors import Refusal
 from lockgate.model.ids import FeedId, SpanId, Token
 from lockgate.model.spans import KeyRange
@@ -156,9 +158,7 @@ def forget_chunks(
         return
     if bool(there) == uncopied or (there and not row.built):
         raise Refused(Refusal.BEHIND)
-    cursor.execute(
-        "UPDATE lockgate.progress SET copied = true WHERE feed = %s AND span = %s", (feed, span)
-    )
+    _set_copied(cursor, feed, span)
     cursor.execute("DELETE FROM lockgate.chunks WHERE feed = %s AND span = %s", (feed, span))
 
 
@@ -167,19 +167,28 @@ def hand_down(
 ) -> None:
     """Give every target of a split or merge its share of the sources' chunks.
 
-    A source that was not planned yet, among others that were, has one chunk without edges. What
-    was counted of a chunk stays with the first target, so that the sums stay right.
+    Among sources that differ, one that was not planned yet has one chunk without edges. So has one
+    whose copy is over, landed and `BLIND`, for its rows are there; a target that gets nothing else
+    is over itself. What was counted of a chunk stays with the first target, so that the sums stay
+    right.
     """
     planned = [
-        (source, chunk) for source in sources for chunk in chunks(cursor, feed, source.spec.id)
+        (source, chunk)
+        for source in sources
+        if not source.copied
+        for chunk in chunks(cursor, feed, source.spec.id)
     ]
-    if not planned and not any(source.copied for source in sources):
+    over = [source for source in sources if source.copied]
+    if len(over) == len(sources) or not (planned or over):
         return
     have = {source.spec.id for source, _ in planned}
     planned += [
         (source, Chunk(0, keys=source.spec.range))
         for source in sources
         if not source.copied and source.spec.id not in have
+    ]
+    planned += [
+        (source, Chunk(0, keys=source.spec.range, snapshot=BLIND, done=True)) for source in over
     ]
     rows = []
     counted: set[tuple[SpanId, int]] = set()
@@ -189,6 +198,9 @@ def hand_down(
             for source, chunk in planned
             if (keys := chunk.keys.intersection(target.spec.range)) is not None
         ]
+        if {chunk.snapshot for _, chunk, _ in shares} == {BLIND}:
+            _set_copied(cursor, feed, target.spec.id)
+            continue
         for no, (source_id, chunk, keys) in enumerate(shares):
             first = (source_id, chunk.no) not in counted
             counted.add((source_id, chunk.no))
@@ -200,6 +212,12 @@ def hand_down(
         "rows, bytes, done) "
         "VALUES (%s, %s, %s, %s::text[], %s::text[], %s, %s, %s, %s, %s, %s)",
         rows,
+    )
+
+
+def _set_copied(cursor: Cursor, feed: FeedId, span: SpanId) -> None:
+    cursor.execute(
+        "UPDATE lockgate.progress SET copied = true WHERE feed = %s AND span = %s", (feed, span)
     )
 
 

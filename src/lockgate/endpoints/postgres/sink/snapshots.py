@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ChunkOf", "Snapshot"]
+__all__ = ["BLIND", "ChunkOf", "Snapshot"]
 
 ChunkOf = Callable[[list[Any]], npt.NDArray[np.int64]]
 """Which snapshot covers each key: key columns as Arrow arrays → numbers into the snapshots.
@@ -23,6 +23,10 @@ ChunkOf = Callable[[list[Any]], npt.NDArray[np.int64]]
 Needed only when a copy went on under a second snapshot. The order of keys is the source's own,
 so whoever knows the chunks asks the source; here it is only called, once for all distinct keys.
 """
+
+BLIND: Final = "0:0:"
+"""A snapshot that sees no transaction: of rows that are there, and no change of them is to be left
+out. No server has such a one."""
 
 _HALF: Final = 2**31
 _LAP: Final = 2**32
