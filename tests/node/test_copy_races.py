@@ -1,5 +1,6 @@
 """What may happen to a table between the moments of its copy, each forced to happen there."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,12 @@ from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.model.errors import Transient
 from lockgate.node.feed.copies import Copies
 from lockgate.node.feed.copying import Copying
+from lockgate.node.feed.engine import FeedEngine
+from lockgate.node.feed.running import Running
 from lockgate.pipeline import copy
-from tests.support.feeds import Pair, level
+from lockgate.pipeline.copy import CopyOutcome
+from tests.support.feeds import LEVEL_S, Pair, level
+from tests.support.waiting import until
 
 ROWS = "SELECT n, n FROM generate_series(1, 1000) n"
 
@@ -47,6 +52,111 @@ def test_a_table_that_is_renamed_before_its_copy_is_copied(
     with pair.running() as runner:
         level(runner)
         pair.assert_equal("public.t2")
+
+
+def _hold_back(patch: pytest.MonkeyPatch, table: str) -> threading.Event:
+    """Copy the table only when the event is set; the others at once."""
+    released = threading.Event()
+    old = Copying._copy
+
+    def called(self: Copying, batch: list[Running]) -> list[CopyOutcome]:
+        held = [] if released.is_set() else [one for one in batch if one.table == table]
+        rest = [one for one in batch if one not in held]
+        why = Transient("the test holds it back", object_=table, hint="")
+        return [*self._failed(held, why), *(old(self, rest) if rest else [])]
+
+    patch.setattr(Copying, "_copy", called)
+    return released
+
+
+def _until_copied(pair: Pair, table: str, *, forgotten: bool) -> None:
+    """Its rows are there, and the snapshot is forgotten or not."""
+    asked = f"SELECT built, copied FROM lockgate.progress WHERE table_id = '{table}'"
+    until(lambda: pair.ask_target(asked) == [(True, forgotten)], LEVEL_S, 0.1)
+
+
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_a_copied_table_swaps_names_with_one_that_is_not_copied(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, forgotten: bool
+) -> None:
+    pair.at_source(
+        "CREATE TABLE a (id int PRIMARY KEY, v int)",
+        f"INSERT INTO a {ROWS}",
+        "CREATE TABLE b (id int PRIMARY KEY, v int)",
+        "INSERT INTO b SELECT n, -n FROM generate_series(500, 2500) n",
+    )
+    released = _hold_back(monkeypatch, "public.b")
+    if not forgotten:
+        monkeypatch.setattr(FeedEngine, "_forget_snapshots", lambda *_: None)
+    with pair.running() as runner:
+        _until_copied(pair, "public.a", forgotten=forgotten)
+        pair.at_source(
+            "ALTER TABLE a RENAME TO x",
+            "ALTER TABLE b RENAME TO a",
+            "ALTER TABLE x RENAME TO b",
+            "UPDATE a SET v = 0 WHERE id < 510",
+            "DELETE FROM b WHERE id < 10",
+        )
+        released.set()
+        level(runner)
+        pair.assert_equal("public.a", "public.b")
+        pair.at_source("INSERT INTO a VALUES (1, 1)", "INSERT INTO b VALUES (1, 1)")
+        level(runner)
+        pair.assert_equal("public.a", "public.b")
+
+
+def test_a_table_that_is_not_copied_takes_the_name_of_one_that_is(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.at_source(
+        "CREATE TABLE t (id int PRIMARY KEY, v int)",
+        f"INSERT INTO t {ROWS}",
+        "CREATE TABLE t_new (id int PRIMARY KEY, v int)",
+        "INSERT INTO t_new SELECT n, -n FROM generate_series(500, 2500) n",
+    )
+    released = _hold_back(monkeypatch, "public.t_new")
+    with pair.running() as runner:
+        _until_copied(pair, "public.t", forgotten=True)
+        pair.at_source("ALTER TABLE t RENAME TO t_old", "ALTER TABLE t_new RENAME TO t")
+        released.set()
+        level(runner)
+        pair.assert_equal("public.t", "public.t_old")
+
+
+def test_a_copied_table_is_renamed_together_with_one_that_is_not_copied(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a key, rows that are copied again are there twice."""
+    pair.at_source(
+        "CREATE TABLE a (id int, v int)",
+        "ALTER TABLE a REPLICA IDENTITY FULL",
+        f"INSERT INTO a {ROWS}",
+        "CREATE TABLE b (id int PRIMARY KEY, v int)",
+        f"INSERT INTO b {ROWS}",
+    )
+    released = _hold_back(monkeypatch, "public.b")
+    with pair.running() as runner:
+        _until_copied(pair, "public.a", forgotten=True)
+        pair.at_source("ALTER TABLE a RENAME TO a2", "ALTER TABLE b RENAME TO b2")
+        released.set()
+        level(runner)
+        pair.assert_equal("public.a2", "public.b2")
+
+
+def test_a_table_is_renamed_while_its_snapshot_still_counts(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.at_source(
+        "CREATE TABLE a (id int, v int)",
+        "ALTER TABLE a REPLICA IDENTITY FULL",
+        f"INSERT INTO a {ROWS}",
+    )
+    monkeypatch.setattr(FeedEngine, "_forget_snapshots", lambda *_: None)
+    with pair.running() as runner:
+        _until_copied(pair, "public.a", forgotten=False)
+        pair.at_source("ALTER TABLE a RENAME TO a2", "INSERT INTO a2 VALUES (0, 0)")
+        level(runner)
+        pair.assert_equal("public.a2")
 
 
 def test_a_column_whose_name_another_takes_during_the_copy(

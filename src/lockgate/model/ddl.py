@@ -31,11 +31,21 @@ class Ddl(Value, frozen=True, array_like=True):
     statement: str = ""
     drops: tuple[TableId, ...] = ()
     """Those of `tables` that end here although others go on: a rename, a migration in one go."""
+    renames: tuple[tuple[TableId, TableId], ...] = ()
+    """What tables were called before and are called afterwards; two may have swapped names."""
 
     @property
     def dropped(self) -> tuple[TableId, ...]:
-        """The tables that end with this entry."""
+        """The names that end with this entry."""
         return self.tables if self.kind is DdlKind.DROP else self.drops
+
+    @property
+    def ended(self) -> frozenset[TableId]:
+        """The names that do not stand for the same table afterwards, if for any.
+
+        A span is of one table. Whatever a name comes to stand for has a span of its own.
+        """
+        return frozenset(self.dropped).union(*self.renames)
 
     def concerns(self, table: TableId) -> bool:
         """True when rows of `table` before and after this entry must not be mixed."""

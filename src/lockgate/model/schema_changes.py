@@ -273,6 +273,15 @@ class SchemaStep(Value, frozen=True):
         return tuple(c.was for c in self.tables if c.was is not None and c.was not in now)
 
     @property
+    def renames(self) -> tuple[tuple[TableName, TableName], ...]:
+        """Names before and after of the tables that the feed has under another one now."""
+        return tuple(
+            (c.was, c.now)
+            for c in self.tables
+            if c.was is not None and c.now is not None and c.was != c.now
+        )
+
+    @property
     def unsupported(self) -> tuple[TableName, Unsupported] | None:
         """The first thing that cannot be carried over."""
         for table in self.tables:
@@ -303,9 +312,9 @@ class SchemaStep(Value, frozen=True):
 
     def ddl(self, position: Position) -> Ddl:
         """The step as an entry of the log that the barrier stops for."""
-        creates, drops = self.creates, self.drops
+        drops, renames = self.drops, self.renames
         names = {name for c in self.tables for name in (c.was, c.now) if name is not None}
-        if creates:
+        if self.creates or renames:
             kind = DdlKind.CREATE
         elif drops and len(drops) == len(names):
             kind = DdlKind.DROP
@@ -318,6 +327,7 @@ class SchemaStep(Value, frozen=True):
             every_table=self.every_table,
             statement=self.statement,
             drops=() if kind is DdlKind.DROP else tuple(name.id for name in sorted(drops)),
+            renames=tuple((was.id, now.id) for was, now in sorted(renames)),
         )
 
     def to_json(self) -> str:

@@ -246,6 +246,21 @@ def test_a_rename_ends_one_table_and_begins_another_in_one_batch() -> None:
     assert stays in owner.spans()
 
 
+def test_tables_that_swap_names_begin_anew_in_one_batch() -> None:
+    """A dispatcher from before the swap must not go on with the other table's rows."""
+    swap = Ddl(100, DdlKind.CREATE, ("t", "u"), renames=(("t", "u"), ("u", "t")))
+    owner = recorded(swap, "t", "u")
+    gone = {of_table(owner, table).id for table in ("t", "u")}
+    record = owner.barrier()
+    assert record is not None
+    assert [spec.table for spec in record.births] == ["t", "u"]
+    owner.hold = True
+    writes(owner, swap)
+    (batch,) = owner.held
+    assert {key.id for key in batch.deletes if key.kind == "span"} == gone
+    assert {one.span for one in of(SpanRecord, batch.puts)} == set(record.births)
+
+
 def test_one_barrier_at_a_time() -> None:
     owner = recorded(ALTER, "t")
     later = Ddl(200, DdlKind.ALTER, ("u",))

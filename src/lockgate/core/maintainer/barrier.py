@@ -136,11 +136,12 @@ class Barrier(Machine):
         assert self.ddl is not None
         if self.ddl.kind is not DdlKind.CREATE:
             return ()
-        tables = dict.fromkeys(t for t in self.ddl.tables if t not in self.ddl.dropped)
+        dropped, ended = self.ddl.dropped, self.ddl.ended
+        tables = dict.fromkeys(t for t in self.ddl.tables if t not in dropped)
         return tuple(
             SpanSpec(self.operating.new_name(), table)
             for table in tables
-            if not self.hands.spans.of_table(table)
+            if table in ended or not self.hands.spans.of_table(table)
         )
 
     def _dropped_spans(self) -> list[Span]:
@@ -149,7 +150,7 @@ class Barrier(Machine):
         if self.ddl.kind is DdlKind.DROP:
             return self._concerned()
         spans = self.hands.spans
-        return [span for table in self.ddl.drops for span in spans.of_table(table)]
+        return [span for table in sorted(self.ddl.ended) for span in spans.of_table(table)]
 
     def _tell_recorded(self) -> None:
         self.handle(self.now, Recorded())

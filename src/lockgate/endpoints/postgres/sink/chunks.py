@@ -38,6 +38,7 @@ __all__ = [
     "copy_over",
     "forget_chunks",
     "hand_down",
+    "hand_over",
     "mark_built",
     "plan_chunks",
     "unland_chunks",
@@ -213,6 +214,21 @@ def hand_down(
         "VALUES (%s, %s, %s, %s::text[], %s::text[], %s, %s, %s, %s, %s, %s)",
         rows,
     )
+
+
+def hand_over(cursor: Cursor, feed: FeedId, sources: Sequence[SpanRow], target: SpanRow) -> None:
+    """Give the span of a table that has another name now what its spans had under the old one.
+
+    No snapshot from before the rename has a change that comes after it, so what is built is over.
+    A plan of which nothing has landed is left behind: the key may be another one now.
+    """
+    cursor.execute(
+        "DELETE FROM lockgate.chunks WHERE feed = %(feed)s AND span = ANY (%(spans)s) "
+        "AND span NOT IN (SELECT span FROM lockgate.chunks WHERE feed = %(feed)s AND done)",
+        {"feed": feed, "spans": [source.spec.id for source in sources]},
+    )
+    settled = [source._replace(copied=source.copied or source.built) for source in sources]
+    hand_down(cursor, feed, settled, [target])
 
 
 def _set_copied(cursor: Cursor, feed: FeedId, span: SpanId) -> None:

@@ -11,6 +11,7 @@ import psycopg
 from psycopg.sql import SQL, Composed
 
 from lockgate.endpoints.postgres.faults import faults
+from lockgate.endpoints.postgres.sink.chunks import hand_over
 from lockgate.endpoints.postgres.sink.rows import (
     Cursor,
     Refused,
@@ -23,7 +24,7 @@ from lockgate.endpoints.postgres.sink.rows import (
 )
 from lockgate.model.ddl import Ddl, DdlKind
 from lockgate.model.floors import Refusal, least, raised
-from lockgate.model.ids import FeedId, Token
+from lockgate.model.ids import FeedId, TableId, Token
 from lockgate.model.positions import Position
 from lockgate.model.spans import SpanSpec
 
@@ -58,16 +59,9 @@ def write_ddl(
     _execute(cursor, feed, ddl, statements)
     _move(cursor, feed, ddl, concerned)
     if ddl.kind is DdlKind.CREATE:
-        # What a new table holds comes through the stream from its first row on. One that had
-        # another name until now, and no rows yet, is still to be copied.
-        copied = all(span.copied for span in concerned if span.spec.table in ddl.dropped)
-        floor = token.floor()
-        insert_spans(
-            cursor,
-            feed,
-            [SpanRow(spec, floor, ((spec.range, ddl.position),), copied=copied) for spec in births],
-        )
-    if gone := [span.spec.id for span in concerned if span.spec.table in ddl.dropped]:
+        _give_birth(cursor, feed, token, ddl, births, concerned)
+    ended = ddl.ended
+    if gone := [span.spec.id for span in concerned if span.spec.table in ended]:
         remove_spans(cursor, feed, gone)
     cursor.execute("UPDATE lockgate.feeds SET position = %s WHERE feed = %s", (ddl.position, feed))
     return ddl.position
@@ -87,6 +81,40 @@ def _execute(cursor: Cursor, feed: FeedId, ddl: Ddl, statements: Statements) -> 
             return
         for statement in statements:
             cursor.execute(statement)
+
+
+def _give_birth(
+    cursor: Cursor,
+    feed: FeedId,
+    token: Token,
+    ddl: Ddl,
+    births: Sequence[SpanSpec],
+    concerned: Sequence[SpanRow],
+) -> None:
+    """What a new table holds comes through the stream from its first row on.
+
+    One that had another name until now has the rows that it had, and no others: how far its copy
+    is goes with it, whatever else has its old name now.
+    """
+    had = {now: was for was, now in ddl.renames}
+    before: dict[TableId, list[SpanRow]] = {}
+    for span in concerned:
+        before.setdefault(span.spec.table, []).append(span)
+    pasts = [before.get(had[s.table], []) if s.table in had else [] for s in births]
+    floor = token.floor()
+    born = [
+        SpanRow(
+            spec,
+            floor,
+            ((spec.range, ddl.position),),
+            copied=all(span.copied or span.built for span in past),
+        )
+        for spec, past in zip(births, pasts, strict=True)
+    ]
+    insert_spans(cursor, feed, born)
+    for row, past in zip(born, pasts, strict=True):
+        if not row.copied:
+            hand_over(cursor, feed, past, row)
 
 
 def _move(cursor: Cursor, feed: FeedId, ddl: Ddl, concerned: Sequence[SpanRow]) -> None:
