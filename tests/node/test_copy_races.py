@@ -174,6 +174,28 @@ def test_a_column_whose_name_another_takes_during_the_copy(
         pair.assert_equal("public.t")
 
 
+def test_tables_that_swap_names_during_their_copy(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chunk would read the other table under the name of its own."""
+    pair.at_source(
+        "CREATE TABLE a (id int PRIMARY KEY, v int)",
+        f"INSERT INTO a {ROWS}",
+        "CREATE TABLE b (id int PRIMARY KEY, v int)",
+        "INSERT INTO b SELECT n, -n FROM generate_series(500, 2500) n",
+    )
+
+    def swap() -> None:
+        pair.at_source(
+            "ALTER TABLE a RENAME TO x", "ALTER TABLE b RENAME TO a", "ALTER TABLE x RENAME TO b"
+        )
+
+    _once(monkeypatch, Copies, "_check_still", swap, after=True)
+    with pair.running() as runner:
+        level(runner)
+        pair.assert_equal("public.a", "public.b")
+
+
 def test_columns_that_swap_names_while_the_span_follows_the_log(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:

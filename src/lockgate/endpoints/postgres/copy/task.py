@@ -99,7 +99,7 @@ class _Copier:
             try:
                 done = self._pipe(source, target, part)
                 _check_storage(source, part.table)
-                _check_columns(self._from, part.table)
+                _check_names(self._from, part.table)
             except SourceError as error:
                 raise fault(
                     error.error, object_=self._about_source(part), operation="copy"
@@ -191,27 +191,41 @@ def _check_storage(source: psycopg.Connection, table: CopyTable) -> None:
 
 
 _CHANGED: Final = """
-SELECT count(*) FROM unnest(%s::int2[], %s::text[], %s::oid[]) AS w(number, name, type)
-WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = %s AND a.attnum = w.number
-                  AND a.attname = w.name AND a.atttypid = w.type AND NOT a.attisdropped)
+SELECT NOT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                   WHERE c.oid = %(oid)s AND (n.nspname, c.relname) = (%(schema)s, %(name)s)),
+       EXISTS (SELECT FROM unnest(%(numbers)s::int2[], %(names)s::text[], %(types)s::oid[])
+                           AS w(number, name, type)
+               WHERE NOT EXISTS (SELECT FROM pg_attribute a
+                                 WHERE a.attrelid = %(oid)s AND a.attnum = w.number
+                                 AND a.attname = w.name AND a.atttypid = w.type
+                                 AND NOT a.attisdropped))
 """
 
 
-def _check_columns(source: PostgresUrl, table: CopyTable) -> None:
-    """Columns are read by name, with the names of now and the rows of the snapshot.
+def _check_names(source: PostgresUrl, table: CopyTable) -> None:
+    """Rows of the snapshot are read by the names of now, of the table and of its columns.
 
-    So they must be the same columns as when the snapshot was taken. Asked outside of it, while
-    what was read is still locked.
+    So they must be the same table and columns as when the snapshot was taken. Asked outside of it,
+    while what was read is still locked.
     """
-    if not table.numbers:
+    if not table.oid:
         return
     with (
         connect(source, purpose="copy check", autocommit=True) as connection,
         faults(object_=str(table.source), operation="look at the columns"),
     ):
-        columns = [list(each) for each in zip(*table.numbers, strict=True)]
-        row = connection.execute(_CHANGED, (*columns, table.oid)).fetchone()
+        asked = {
+            "oid": table.oid,
+            "schema": table.source.schema,
+            "name": table.source.name,
+            "numbers": [number for number, _, _ in table.numbers],
+            "names": [name for _, name, _ in table.numbers],
+            "types": [type_ for _, _, type_ in table.numbers],
+        }
+        row = connection.execute(_CHANGED, asked).fetchone()
     if row is None or row[0]:
+        raise _rewritten(table, "the table got another name while it was copied")
+    if row[1]:
         raise _rewritten(table, "columns of the table were changed while it was copied")
 
 
