@@ -108,6 +108,33 @@ def test_large_values_that_were_not_sent_stay(place: Place) -> None:
     assert place.holds(history)
 
 
+@pytest.mark.parametrize("way", list(Way))
+@pytest.mark.parametrize("over", ["text", "varchar(20)", "mood", 'text COLLATE "C"'])
+def test_kept_values_of_a_domain_that_refuses_null(places: Places, over: str, way: Way) -> None:
+    place = places(
+        "CREATE TYPE mood AS ENUM ('B', 'BB', 'BBB', 'new');"
+        f"CREATE DOMAIN inner_one AS {over} CHECK (VALUE IS NOT NULL);"
+        "CREATE DOMAIN sure AS inner_one NOT NULL;" + DDL.replace("big text", "big sure")
+    )
+    history = started(place)
+    history.update(1, unchanged=["big"], name="x").update(2, big="new").commit()
+    history.update(3, unchanged=["big"], u=9).commit()
+    place.apply(history, way=way)
+    assert place.holds(history)
+
+
+def test_a_value_that_its_domain_refuses_is_found_beside_kept_ones(places: Places) -> None:
+    place = places(
+        "CREATE DOMAIN sure AS text NOT NULL CHECK (VALUE <> 'bad');"
+        + DDL.replace("big text", "big sure")
+    )
+    history = started(place)
+    history.update(1, unchanged=["big"], name="x").update(2, big="bad").commit()
+    receipt = place.try_(history)
+    assert receipt.error is not None
+    assert receipt.error.object.endswith("row id=2")
+
+
 # --- truncate -------------------------------------------------------------------------------------
 
 

@@ -275,8 +275,15 @@ class Merge:
         ]
 
     def _value_fields(self, rows: Rows, columns: list[tuple[int, TargetColumn]]) -> list[Field]:
+        # A kept value is staged as NULL, which a domain may refuse. So it is the base type's, and
+        # the domain is asked when the value goes into the table.
         values = [
-            Field(f"c{i}", column.name_sql, column.kind, partial(rows.column, i))
+            Field(
+                f"c{i}",
+                column.unconstrained_sql if i in rows.keeps else column.name_sql,
+                column.kind,
+                partial(rows.column, i),
+            )
             for i, column in columns
         ]
         kept = [

@@ -1,8 +1,9 @@
 """Temporary tables that rows are COPYed into, and COPY itself.
 
 A staging table has the target's own types, so a value that does not fit is refused by the COPY,
-which knows the row. It has no index and no statistics: the planner reads its size from the file,
-and the joins are by the target's key, so it needs no more. It goes with the transaction.
+which knows the row; only where values are kept, a domain is its base type. It has no index and no
+statistics: the planner reads its size from the file, and the joins are by the target's key, so it
+needs no more. It goes with the transaction.
 
 Its columns have names of their own, for those of the target may be anything: `k0`… the key under
 which the target is asked, `c0`… values by their number in the shape, `m0`… whether the target's
@@ -67,7 +68,7 @@ class Staging:
         self._fields = list(fields)
         if numbered:
             self._fields.append(Field("n", sql.SQL("0::bigint"), "int8", _numbers))
-        # The types come from the target's columns themselves, domains and all.
+        # The types come from the target's columns themselves.
         connection.execute(
             sql.SQL(
                 "CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA"

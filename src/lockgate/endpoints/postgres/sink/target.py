@@ -12,6 +12,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import tuple_row
 
+from lockgate.endpoints.postgres.schema.identifiers import deparsed
 from lockgate.model.errors import ObjectMissing
 from lockgate.model.tables import TableName, TableShape
 
@@ -33,10 +34,19 @@ class TargetColumn:
     """Of a type whose equal values are written alike, so that `=` is enough to tell rows apart."""
     kind: str
     """The name of its base type if that is PostgreSQL's own; `enum`; empty for all others."""
+    base: str
+    """Of a domain, the type below it as this session writes it; empty where there is none."""
 
     @property
     def name_sql(self) -> sql.Identifier:
         return sql.Identifier(self.name)
+
+    @property
+    def unconstrained_sql(self) -> sql.Composable:
+        """The column as an expression of its base type, in the column's collation."""
+        if not self.base:
+            return self.name_sql
+        return sql.SQL("{}::{}").format(self.name_sql, deparsed(self.base))
 
 
 @dataclass(frozen=True)
@@ -73,15 +83,18 @@ _COLUMNS: Final = """
            coalesce(l.collisdeterministic, true),
            CASE WHEN b.typtype = 'e' THEN 'enum'
                 WHEN b.typtype = 'b' AND b.typnamespace = 'pg_catalog'::regnamespace
-                THEN b.typname::text ELSE '' END
+                THEN b.typname::text ELSE '' END,
+           CASE WHEN b.oid <> a.atttypid THEN format_type(b.oid, b.modifier) ELSE '' END
     FROM pg_catalog.pg_attribute a
          JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
          CROSS JOIN LATERAL (
              WITH RECURSIVE base AS (
-                 SELECT t.* FROM pg_catalog.pg_type t WHERE t.oid = a.atttypid
+                 SELECT t.*, a.atttypmod AS modifier
+                 FROM pg_catalog.pg_type t WHERE t.oid = a.atttypid
                  UNION ALL
-                 SELECT t.* FROM base JOIN pg_catalog.pg_type t ON t.oid = base.typbasetype
+                 SELECT t.*, base.typtypmod
+                 FROM base JOIN pg_catalog.pg_type t ON t.oid = base.typbasetype
                  WHERE base.typtype = 'd'
              )
              SELECT * FROM base WHERE typtype <> 'd'
@@ -118,8 +131,9 @@ def inspect(connection: psycopg.Connection, table: TableName, shape: TableShape)
             required,
             kind in _PLAIN or (kind in {"text", "varchar"} and deterministic),
             kind,
+            base,
         )
-        for name, generated, always, required, deterministic, kind in found
+        for name, generated, always, required, deterministic, kind, base in found
     ]
     by_name = {column.name: column for column in every}
     lost = [column.name for column in shape.columns if column.name not in by_name]
