@@ -19,8 +19,8 @@ from tests.endpoints.postgres.sink.test_types import KINDS, TYPES
 from tests.support.copies import Scene, scene_of
 from tests.support.databases import fresh_database
 
-TEXT_ONLY = {"tsquery", "xml"}
-"""The types of the list that never travel in binary form."""
+TEXT_ONLY = {"tsquery", "xml", "interval"}
+"""The types of the list that do not travel in binary form, or not to this older server."""
 
 
 @pytest.fixture(params=["", "regclass"], ids=["binary", "text"])
@@ -48,6 +48,24 @@ def scene(
 def _printed(connection: psycopg.Connection, name: TableName) -> list[bytes]:
     with connection.cursor().copy(sql.SQL("COPY {} TO STDOUT").format(identifier(name))) as copy:
         return sorted(map(bytes, copy))
+
+
+@pytest.mark.parametrize("value", ["infinity", "-infinity"])
+def test_an_infinite_interval_is_refused_where_it_is_not_known(
+    spark: Spark, pg18: EmbeddedPostgres, pg16: EmbeddedPostgres, value: str
+) -> None:
+    with (
+        fresh_database(pg18) as source,
+        fresh_database(pg16) as target,
+        scene_of(source, target, "CREATE TABLE t (id int PRIMARY KEY, c interval)") as scene,
+    ):
+        scene.stream.execute("INSERT INTO t VALUES (1, %s)", value)
+        scene.begin()
+        orders = scene.orders()
+        [outcome] = copy_spans(spark, scene.feed, scene.source, scene.target, orders, "types")
+        assert scene.there.execute("SELECT * FROM t").fetchall() == []
+        assert outcome.error is not None
+        assert value in str(outcome.error)
 
 
 def test_every_type_arrives(spark: Spark, scene: Scene, request: pytest.FixtureRequest) -> None:

@@ -13,6 +13,8 @@ CREATE TYPE mood AS ENUM ('sad', 'glad');
 CREATE DOMAIN small AS int CHECK (VALUE < 10);
 CREATE TYPE pair AS (a int, b mood);
 CREATE TYPE spread AS RANGE (subtype = float8);
+CREATE TYPE lasting AS RANGE (subtype = interval);
+CREATE DOMAIN pause AS interval;
 """
 
 
@@ -67,6 +69,15 @@ def test_text_where_types_differ(database: str, database16: str, here: str, ther
 
 def test_a_domain_is_what_it_is_over(database: str, database16: str) -> None:
     assert _same(database, database16, "small", "int")
+
+
+@pytest.mark.parametrize("kind", ["interval", "interval(3)[]", "lasting", "pause"])
+def test_an_interval_is_text_for_a_server_that_knows_no_infinite_ones(
+    database: str, database16: str, kind: str
+) -> None:
+    assert not _same(database, database16, kind)
+    assert _same(database16, database, kind)
+    assert _same(database, database, kind)
 
 
 def test_a_length_makes_no_difference(database: str, database16: str) -> None:

@@ -2,7 +2,8 @@
 
 Every column is described, on each side, by the types that its binary form is made of: domains are
 their base type, arrays, ranges and composites are opened up. Rows go in binary form when the two
-descriptions are equal for every column and nothing in them is one of these:
+descriptions are equal for every column, or the target's says more, and nothing in them is one of
+these:
 
 - a type without binary input or output;
 - a type whose binary form names objects by numbers of its own database (regclass and its kin);
@@ -12,6 +13,9 @@ descriptions are equal for every column and nothing in them is one of these:
 
 Enums travel as their labels. Arrays and composites name the types of their elements by number,
 but since PostgreSQL 14 only built-in types are held to that, and those have one number everywhere.
+
+An interval can be infinite since PostgreSQL 17. A server that does not know it reads those bytes as
+a finite one, of 178,956,970 years, and the text not at all: so it is given the text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +30,9 @@ __all__ = ["Forms", "binary_forms", "same_forms"]
 
 Forms = Mapping[str, str | None]
 """Columns, and what their binary form is made of; None when it is not to be used."""
+
+_INFINITE: Final = "±infinity"
+"""Marks an interval that can be infinite."""
 
 _FORMS: Final = """
 WITH RECURSIVE parts(no, col, oid, path) AS (
@@ -51,7 +58,10 @@ WITH RECURSIVE parts(no, col, oid, path) AS (
 )
 SELECT parts.no, parts.col,
        string_agg(array_to_string(parts.path, '.') || ':' || t.typtype::text || ':' ||
-                  CASE WHEN t.oid < 16384 THEN t.typname ELSE tn.nspname || '.' || t.typname END,
+                  CASE WHEN t.oid < 16384 THEN t.typname ELSE tn.nspname || '.' || t.typname END ||
+                  CASE WHEN t.oid = 'interval'::regtype
+                            AND current_setting('server_version_num')::int >= 170000
+                       THEN %s ELSE '' END,
                   ' ' ORDER BY parts.path) FILTER (WHERE t.typtype <> 'd'),
        bool_and(t.typtype = 'd' OR (
            t.typsend <> 0 AND t.typreceive <> 0
@@ -68,12 +78,12 @@ def binary_forms(
     connection: psycopg.Connection, tables: Sequence[TableName]
 ) -> dict[TableName, Forms]:
     """The binary forms of all columns of these tables, as far as they exist."""
-    names = [table.schema for table in tables], [table.name for table in tables]
+    asked = [table.schema for table in tables], [table.name for table in tables], _INFINITE
     found: dict[TableName, dict[str, str | None]] = {table: {} for table in tables}
     info = connection.info
     label = f"{info.host}:{info.port}/{info.dbname}"
     with faults(object_=label, operation="read the catalog"):
-        for number, column, form, usable in connection.execute(_FORMS, names):
+        for number, column, form, usable in connection.execute(_FORMS, asked):
             found[tables[number - 1]][column] = form if usable else None
     return dict(found)
 
@@ -88,6 +98,11 @@ def same_forms(
     """True when all these columns may travel in binary form."""
     forms = [_TEXT if name in masked else source.get(name) for name in columns]
     return all(
-        form is not None and form == target.get(name)
+        form is not None and _takes(target.get(name), form)
         for name, form in zip(columns, forms, strict=True)
     )
+
+
+def _takes(target: str | None, form: str) -> bool:
+    """True when the target's form holds all values of the other."""
+    return target is not None and form in (target, target.replace(_INFINITE, ""))
