@@ -38,6 +38,7 @@ def test_text_forms_do_not_depend_on_defaults(database_of: str) -> None:
             "extra_float_digits": "0",
             "bytea_output": "escape",
             "client_encoding": "LATIN1",
+            "xmloption": "document",
         }.items():
             admin.execute(
                 sql.SQL("ALTER DATABASE {} SET {} = {}").format(
@@ -48,6 +49,7 @@ def test_text_forms_do_not_depend_on_defaults(database_of: str) -> None:
         found = {key: setting(connection, key).replace(" ", "") for key in TEXT_FORMS}
         assert found == TEXT_FORMS
         assert setting(connection, "client_encoding") == "UTF8"
+        assert setting(connection, "xmloption") == "content"
         connection.execute("RESET ALL")
         assert setting(connection, "TimeZone") == "UTC"
 

@@ -27,8 +27,10 @@ TEXT_FORMS: Final[Mapping[str, str]] = {
     "extra_float_digits": "3",
     "bytea_output": "hex",
     "lc_monetary": "C",
+    "xmloption": "content",
 }
-"""How values look as text, on every connection. With client_encoding UTF8."""
+"""How values look as text, on every connection. With client_encoding UTF8. Of XML, `content` takes
+whatever can be in a column; `document` refuses what another session may have written."""
 
 _SAFE: Final[Mapping[str, str]] = {
     "standard_conforming_strings": "on",
