@@ -55,7 +55,9 @@ def test_binary(database: str, database16: str, kind: str) -> None:
     assert _same(database, database16, kind)
 
 
-@pytest.mark.parametrize("kind", ["regclass", "regtype[]", "xml", "aclitem"])
+@pytest.mark.parametrize(
+    "kind", ["regclass", "regtype[]", "xml", "aclitem", "oidvector", "int2vector"]
+)
 def test_text(database: str, database16: str, kind: str) -> None:
     assert not _same(database, database16, kind)
 

@@ -8,7 +8,7 @@ these:
 - a type without binary input or output;
 - a type whose binary form names objects by numbers of its own database (regclass and its kin);
 - xml, whose binary form carries a declaration of its encoding that the text form does not;
-- tsquery, which sends an empty one in a form that it does not take back;
+- tsquery, int2vector, oidvector, which send an empty one in a form that they do not take back;
 - a base type out of an extension, which may be of two versions.
 
 Enums travel as their labels. Arrays and composites name the types of their elements by number,
@@ -65,7 +65,8 @@ SELECT parts.no, parts.col,
                   ' ' ORDER BY parts.path) FILTER (WHERE t.typtype <> 'd'),
        bool_and(t.typtype = 'd' OR (
            t.typsend <> 0 AND t.typreceive <> 0
-           AND NOT (t.oid < 16384 AND (t.typname ~ '^reg' OR t.typname IN ('xml', 'tsquery')))
+           AND NOT (t.oid < 16384 AND (t.typname ~ '^reg'
+                OR t.typname IN ('xml', 'tsquery', 'int2vector', 'oidvector')))
            AND NOT (t.oid >= 16384 AND t.typtype = 'b' AND t.typcategory <> 'A')))
 FROM parts
 JOIN pg_type t ON t.oid = parts.oid
