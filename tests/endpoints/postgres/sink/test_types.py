@@ -342,3 +342,23 @@ def test_values_stay_what_they_are(
         place.close()
     # A value that the binary form gets wrong would go as text, and nobody would notice.
     assert ("copy_bytes" not in sent) == (kind in BINARY and not beside)
+
+
+@pytest.mark.parametrize("url", [16], indirect=True)
+@pytest.mark.parametrize("way", list(Way))
+def test_an_infinite_interval_is_refused_where_it_is_not_known(url: str, way: Way) -> None:
+    shape = TableShape(
+        TableName("public", "t"),
+        (Column("id", "bigint", 20), Column("c", "interval", 1186)),
+        ("id",),
+    )
+    place = Place(url, "CREATE TABLE t (id bigint PRIMARY KEY, c interval)", shape)
+    try:
+        infinite = changes(shape, "I", [7], {"c": pa.array(["infinity"])}, 1)
+        receipt = apply(place.item(1), url, read=lambda *_: infinite, way=way)
+        assert receipt.error is not None
+        assert receipt.error.code == "data-refused"
+        assert "id=7" in receipt.error.object
+        assert place.rows() == {}
+    finally:
+        place.close()
