@@ -248,12 +248,21 @@ def test_changes_of_two_tables_when_one_of_them_comes_late_to_the_copy(
         pair.assert_equal("public.t", "public.u")
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"tables": ["public.t", "public.u"]},
+        {"leave_out": ["public.t.w"], "masks": {"public.t.v": "null"}},
+    ],
+    ids=["by pattern", "by name", "with a column that is hidden"],
+)
 def test_a_table_that_is_dropped_when_some_of_it_is_copied(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, config: dict[str, Any]
 ) -> None:
-    """The others' copies go on, and so does the log."""
+    """The others' copies go on, and so does the log, also where the feed names what is gone."""
     pair.at_source(
-        "CREATE TABLE t (id int PRIMARY KEY, v int)",
+        "CREATE TABLE t (id int PRIMARY KEY, v int, w int)",
         "INSERT INTO t SELECT n, n FROM generate_series(1, 5000) n",
         "CREATE TABLE u (id int PRIMARY KEY)",
         "INSERT INTO u VALUES (1)",
@@ -274,7 +283,7 @@ def test_a_table_that_is_dropped_when_some_of_it_is_copied(
         old(run, held)
 
     monkeypatch.setattr(copy._Run, "_job", job)
-    with pair.running(chunk_rows=1000) as runner:
+    with pair.running(chunk_rows=1000, **config) as runner:
         level(runner)
         assert pair.ask_target("SELECT to_regclass('public.t')") == [(None,)]
         pair.at_source("INSERT INTO u VALUES (2)")

@@ -1,6 +1,7 @@
 """What a feed takes of each table: which columns travel, what is masked, where it goes.
 
     plan_for(config, table, columns, key)   of one table, whenever its columns may have changed
+    selections(config, shapes)              of the tables that there are, while a feed runs
     check_selection(config, shapes, …)      of all tables at once, before a feed is made
 
 A column that identifies rows always travels as it is. Left out or masked with one text, rows
@@ -24,6 +25,7 @@ __all__ = [
     "TableSelection",
     "check_selection",
     "plan_for",
+    "selections",
     "target_of",
 ]
 
@@ -109,6 +111,15 @@ def plan_for(
     )
 
 
+def selections(config: FeedConfig, shapes: Iterable[TableShape]) -> list[TableSelection]:
+    """What the feed takes of these tables; a setting that fits none of them is no mistake here."""
+    plans = (
+        plan_for(config, shape.table, [each.name for each in shape.columns], shape.key)
+        for shape in shapes
+    )
+    return [plan for plan in plans if plan is not None]
+
+
 def check_selection(
     config: FeedConfig, shapes: Iterable[TableShape], *, server_major: int
 ) -> list[TableSelection]:
@@ -130,11 +141,7 @@ def check_selection(
             "rows",
             f"row filters need {ROW_FILTERS_SINCE} or newer at the source",
         )
-    plans = []
-    for shape in known.values():
-        plan = plan_for(config, shape.table, [each.name for each in shape.columns], shape.key)
-        if plan is not None:
-            plans.append(plan)
+    plans = selections(config, known.values())
     if not plans:
         raise _unfit("no table is left of the selection", "tables", "see the patterns with !")
     chosen = {plan.table: known[plan.table] for plan in plans}

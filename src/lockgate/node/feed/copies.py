@@ -35,7 +35,7 @@ from lockgate.model.spans import WHOLE
 from lockgate.model.tables import parse_table
 from lockgate.node.feed.finishing import Builder
 from lockgate.node.feed.running import Running
-from lockgate.node.feed.setup import Chosen, choose
+from lockgate.node.feed.setup import Chosen, still_chosen
 from lockgate.pipeline.copy import CopyOrder, CopyOutcome, copy_spans
 from lockgate.store.changelog import read_segments
 
@@ -84,9 +84,8 @@ class Copies:
         context = self._context
         purpose = f"look {context.feed}"
         with connect(context.source, purpose=purpose, autocommit=True) as connection:
-            found = choose(connection, context.config)
-        by_id = {each.definition.table.id: each for each in found}
-        return {table: by_id[table] for table in tables & by_id.keys()}
+            found = still_chosen(connection, context.config, tables)
+        return {each.definition.table.id: each for each in found}
 
     def end_of_log(self) -> Position:
         """No snapshot that was taken before now has seen a change that comes after this."""

@@ -6,6 +6,7 @@ Every step finds what an earlier attempt has made, so a set-up that was broken o
 again. The slot is made before anything is copied: from its position on no change is missed.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import MissingPrivilege, Transient, UsageError
 from lockgate.model.feed_config import FeedConfig, config_from_json
 from lockgate.model.ids import TableId
-from lockgate.model.selection import TableSelection, check_selection
+from lockgate.model.selection import TableSelection, check_selection, selections
 from lockgate.model.tables import TableName, TableShape, parse_table
 from lockgate.store.feeds import FeedBook, FeedEntry
 
@@ -34,7 +35,7 @@ SLOT_GRACE_S = 5.0
 
 
 class Chosen(NamedTuple):
-    """One table that the feed takes, as it was when the feed began."""
+    """One table that the feed takes, as it was when it was looked at."""
 
     definition: TableDefinition
     selection: TableSelection
@@ -141,13 +142,26 @@ def _install_log(connection: psycopg.Connection) -> bool:
 
 
 def choose(connection: psycopg.Connection, config: FeedConfig) -> list[Chosen]:
-    """The tables that the configuration takes of those that there are."""
+    """What the configuration takes; UsageError when some of it fits nothing that there is."""
     names = discover.tables(connection)
     definitions = discover.discover(connection, names)
     major = connection.info.server_version // 10_000
     shapes = [definition.shape() for definition in definitions.values()]
-    selections = check_selection(config, shapes, server_major=major)
-    return [Chosen(definitions[each.table], each) for each in selections]
+    found = check_selection(config, shapes, server_major=major)
+    return [Chosen(definitions[each.table], each) for each in found]
+
+
+def still_chosen(
+    connection: psycopg.Connection, config: FeedConfig, tables: Collection[TableId]
+) -> list[Chosen]:
+    """What the configuration takes of these tables, as far as they are there.
+
+    What it names and does not find was there when the feed was made, and was dropped since.
+    """
+    names = [name for name in discover.tables(connection) if name.id in tables]
+    definitions = discover.describe(connection, names)
+    found = selections(config, [definition.shape() for definition in definitions.values()])
+    return [Chosen(definitions[each.table], each) for each in found]
 
 
 def _prepare_target(
