@@ -9,8 +9,9 @@ import pytest
 from lockgate.endpoints.postgres.schema.create import TableDiffers
 from lockgate.endpoints.postgres.source.errors import NotOurs
 from lockgate.endpoints.postgres.source.names import slot_name
+from lockgate.store.feeds import FeedBook, FeedEntry
 from tests.support.bad_days import prepare
-from tests.support.feeds import Pair
+from tests.support.feeds import Pair, level
 
 
 @contextmanager
@@ -62,3 +63,31 @@ def test_a_table_that_has_rows_by_now_is_left_alone(ends: Pair) -> None:
     with pytest.raises(TableDiffers):
         prepare(ends)
     assert ends.ask_target("SELECT id FROM a") == [(1,)]
+
+
+def test_a_slot_that_was_not_written_down_is_made_anew(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log has schema changes that the tables at the target have from the catalog already."""
+    pair.at_source("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)")
+    write = FeedBook.write
+
+    def killed(book: FeedBook, entry: FeedEntry) -> None:
+        if entry.start is not None:
+            raise KeyboardInterrupt
+        write(book, entry)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FeedBook, "write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(pair)
+    mine = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
+    assert pair.ask_source(mine) == [(1,)]
+    pair.at_source("CREATE TABLE c (id int PRIMARY KEY)", "INSERT INTO c VALUES (1)")
+    pair.at_source("ALTER TABLE a ADD COLUMN v int", "UPDATE a SET v = 2")
+    with pair.running() as runner:
+        level(runner)
+        pair.assert_equal("public.a", "public.c")
+        pair.at_source("INSERT INTO c VALUES (2)")
+        level(runner)
+        pair.assert_equal("public.c")

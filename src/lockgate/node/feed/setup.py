@@ -3,7 +3,9 @@
     book ──► target: fence, tables ──► source: DDL log, publication, slot ──► book: start
 
 Every step finds what an earlier attempt has made, so a set-up that was broken off is simply done
-again. The slot is made before anything is copied: from its position on no change is missed.
+again. The slot is made before anything is copied: from its position on no change is missed. As long
+as there is no start it is made anew each time: what came into the log since, schema changes too, is
+in the tables that are made now, and nothing was taken from it yet.
 """
 
 from collections.abc import Collection
@@ -216,6 +218,7 @@ def _prepare_source(
                 ddl_log.add_capture(
                     connection, config.name, entry.publication, config.tables, config.rows
                 )
+        slot.drop(connection, entry.slot, SLOT_GRACE_S)
         made = slot.create(connection, entry.slot)
     shapes: dict[TableId, TableShape] = {each.definition.table.id: each.shape for each in chosen}
     return msgspec.structs.replace(
