@@ -4,12 +4,11 @@ import hashlib
 
 import pytest
 
-from lockgate.endpoints.postgres.ddl.changes import interpret
 from lockgate.endpoints.postgres.schema.discover import describe
 from lockgate.model.feed_config import FixedMask
-from lockgate.model.schema_changes import AddColumn, Ignored
+from lockgate.model.schema_changes import AddColumn
 from lockgate.model.tables import TableName
-from tests.endpoints.postgres.ddl.rig import FEED, Rig, config
+from tests.endpoints.postgres.ddl.rig import Rig, config
 from tests.endpoints.postgres.ddl.test_following import SETUP
 
 
@@ -136,20 +135,3 @@ def test_new_columns_behind_masks_hold_what_the_mask_makes_of_them(follower: Rig
     }
     rows = follower.target.execute("SELECT DISTINCT hidden, z, f FROM item").fetchall()
     assert rows == [(hashlib.sha256(b"5").hexdigest(), None, "everybody")]
-
-
-# --- what is known already ----------------------------------------------------------------------
-
-
-def test_what_the_feed_read_from_the_catalog_is_not_done_again(follower: Rig) -> None:
-    follower.begin(SETUP)
-    follower.source.execute(
-        "ALTER TABLE item ADD COLUMN extra integer; CREATE TABLE fresh (id integer PRIMARY KEY)"
-    )
-    known = {plan.source.table: plan.source.shape() for plan in follower.plans()}
-    rows = follower.logged()
-    assert interpret(rows, follower.choose, feed=FEED, known=known) is None
-    step = interpret(rows, follower.choose, feed=FEED)
-    assert step is not None
-    assert len(step.tables) == 2
-    assert not any(isinstance(c, Ignored) for table in step.tables for c in table.changes)

@@ -13,7 +13,7 @@ Rows that were in a table before the feed had it are not in the stream: a table 
 the selection with rows is unsupported, and so is one made by CREATE TABLE … AS.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -54,26 +54,10 @@ def chooser(config: FeedConfig) -> Chooser:
     return choose
 
 
-def interpret(
-    rows: Sequence[LogRow],
-    choose: Chooser,
-    *,
-    feed: FeedId = "",
-    known: Mapping[TableName, TableShape] | None = None,
-    echoes: frozenset[FeedId] = frozenset(),
-) -> SchemaStep | None:
-    """What a run of log rows means for a feed; None when it does not concern it.
-
-    `known` are shapes that the feed has already, of tables that it read from the catalog after
-    its slot was made: a change that led there is not done again. `echoes` are feeds whose own
-    schema changes are not sent back: only the shapes follow.
-    """
+def interpret(rows: Sequence[LogRow], choose: Chooser, *, feed: FeedId = "") -> SchemaStep | None:
+    """What a run of log rows means for a feed; None when it does not concern it."""
     told = stories(rows)
-    tables = [
-        change
-        for story in told
-        if (change := _table(story, choose, known or {}, echoes)) is not None
-    ]
+    tables = [change for story in told if (change := _table(story, choose)) is not None]
     statements = [row.statement for row in rows if _concerns(row, feed, tables)]
     failures = [_failure(row) for row in rows if row.failed and row.objects.feed in (None, feed)]
     if not tables and not failures:
@@ -104,12 +88,7 @@ def _failure(row: LogRow) -> TableChange:
     return TableChange(name, name, (Unsupported(why, hint),))
 
 
-def _table(
-    story: Story,
-    choose: Chooser,
-    known: Mapping[TableName, TableShape],
-    echoes: frozenset[FeedId],
-) -> TableChange | None:
+def _table(story: Story, choose: Chooser) -> TableChange | None:
     try:
         was = None if story.before is None else choose(story.before)
         now = None if story.after is None else choose(story.after)
@@ -123,10 +102,6 @@ def _table(
     changes = tuple(_changes(story, was, now))
     shape = None if now is None else shape_of(now)
     old = None if was is None else shape_of(was)
-    if now is not None and old != shape == known.get(now.source.table):
-        return None
-    if story.by and story.by <= echoes:
-        changes = ()
     if old == shape and not changes:
         return None
     return TableChange(

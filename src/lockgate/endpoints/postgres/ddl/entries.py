@@ -45,6 +45,7 @@ class _Objects(Value, frozen=True):
     tables: tuple[_Entry, ...] = ()
     forms: dict[str, str] = msgspec.field(default_factory=dict)
     by: str | None = None
+    """The feed that did it, when it was not people."""
     error: str = ""
     feed: str | None = None
     tag: str = ""
@@ -107,8 +108,6 @@ class Story:
     detached: set[int] = field(default_factory=set)
     truncated: set[int] = field(default_factory=set)
     rewritten: int = 0
-    by: set[str] = field(default_factory=set)
-    """Feeds that did it; the empty name is people."""
 
     @property
     def statement(self) -> str:
@@ -127,7 +126,6 @@ def stories(rows: Iterable[LogRow]) -> list[Story]:
             if story is None:
                 story = found[known.oid] = Story(entry.before, entry.after)
             story.statements.append(row.statement)
-            story.by.add(row.objects.by or "")
             if entry.truncated:
                 story.truncated |= set(entry.truncated)
                 continue
