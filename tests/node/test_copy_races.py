@@ -40,6 +40,26 @@ def _once(
     patch.setattr(place, name, called)
 
 
+def _after_two_chunks(patch: pytest.MonkeyPatch, table: str, act: Callable[[], None]) -> None:
+    """Do something once, when two chunks of the table are copied and the others not yet."""
+    old = copy._Run._job
+    done: list[bool] = []
+
+    def job(run: Any, held: Any) -> None:
+        if not done:
+            done.append(True)
+            left = dict(run.left)
+            some = {k: v for k, v in left.items() if v.table.source.name == table}
+            some = dict(list(some.items())[:2])
+            run.left = dict(some)
+            old(run, held)
+            run.left = {k: v for k, v in left.items() if k not in some}
+            act()
+        old(run, held)
+
+    patch.setattr(copy._Run, "_job", job)
+
+
 def test_a_table_that_is_renamed_before_its_copy_is_copied(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,28 +287,34 @@ def test_a_table_that_is_dropped_when_some_of_it_is_copied(
         "CREATE TABLE u (id int PRIMARY KEY)",
         "INSERT INTO u VALUES (1)",
     )
-    old = copy._Run._job
-    done: list[bool] = []
-
-    def job(run: Any, held: Any) -> None:
-        if not done:
-            done.append(True)
-            left = dict(run.left)
-            some = {k: v for k, v in left.items() if v.table.source.name == "t"}
-            some = dict(list(some.items())[:2])
-            run.left = dict(some)
-            old(run, held)
-            run.left = {k: v for k, v in left.items() if k not in some}
-            pair.at_source("DROP TABLE t")
-        old(run, held)
-
-    monkeypatch.setattr(copy._Run, "_job", job)
+    _after_two_chunks(monkeypatch, "t", lambda: pair.at_source("DROP TABLE t"))
     with pair.running(chunk_rows=1000, **config) as runner:
         level(runner)
         assert pair.ask_target("SELECT to_regclass('public.t')") == [(None,)]
         pair.at_source("INSERT INTO u VALUES (2)")
         level(runner)
         pair.assert_equal("public.u")
+
+
+def test_a_table_that_others_refer_to_is_changed_when_some_of_it_is_copied(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is copied anew, and no TRUNCATE may empty it before."""
+    tables = (
+        "CREATE TABLE t (id int PRIMARY KEY, v int)",
+        "CREATE TABLE u (id int PRIMARY KEY, t int REFERENCES t ON DELETE CASCADE)",
+    )
+    pair.at_target(*tables)
+    pair.at_source(
+        *tables,
+        "INSERT INTO t SELECT n, n FROM generate_series(1, 5000) n",
+        "INSERT INTO u SELECT n, n FROM generate_series(1, 100) n",
+    )
+    _after_two_chunks(monkeypatch, "t", lambda: pair.at_source("ALTER TABLE t RENAME v TO w"))
+    with pair.running(chunk_rows=1000) as runner:
+        level(runner)  # the copy is over
+        level(runner)  # and so is what came in the middle of it
+        pair.assert_equal("public.t", "public.u")
 
 
 def test_a_reload_by_truncate_that_is_too_big_for_one_part(pair: Pair) -> None:

@@ -1,12 +1,14 @@
-"""A copy of a table without a key that broke off: it can only begin anew.
+"""A copy that broke off and cannot be taken up: it begins anew.
 
-What was copied is of one snapshot and the rest would be of another. A change in between belongs to
-one of the two, and which one, only the place of its row could tell; the stream does not name it.
+    a table without a key         what was copied is of one snapshot and the rest would be of
+                                  another. A change in between belongs to one of the two, and which
+                                  one, only the place of its row could tell; the stream has it not.
+    a table that changed since    its chunks would be of two forms.
+
 So what has landed is removed, in the transaction that says so.
 """
 
 import psycopg
-from psycopg import sql
 
 from lockgate.endpoints.postgres.copy.items import CopyTable
 from lockgate.endpoints.postgres.faults import faults
@@ -15,8 +17,11 @@ from lockgate.endpoints.postgres.sink.apply import quieten
 from lockgate.endpoints.postgres.sink.chunks import unland_chunks
 from lockgate.endpoints.postgres.sink.rows import pass_turnstile
 from lockgate.endpoints.postgres.sink.session import open_session
+from lockgate.endpoints.postgres.sink.wipe import empty
 from lockgate.endpoints.postgres.url import PostgresUrl
+from lockgate.model.errors import Terminal
 from lockgate.model.ids import FeedId, SpanId, Token
+from lockgate.model.tables import TableName
 
 __all__ = ["begin_anew"]
 
@@ -33,10 +38,24 @@ def begin_anew(
     ):
         pass_turnstile(cursor, feed, span)
         unland_chunks(cursor, feed, span, token)
-        try:
-            with connection.transaction():
-                cursor.execute(sql.SQL("TRUNCATE {}").format(identifier(table.target)))
-        except psycopg.errors.InsufficientPrivilege:
-            quieten(connection)
-            cursor.execute(sql.SQL("DELETE FROM {}").format(identifier(table.target)))
+        if not quieten(connection):
+            _refuse_to_cascade(cursor, table.target)
+        empty(connection, identifier(table.target))
         connection.commit()
+
+
+def _refuse_to_cascade(cursor: psycopg.Cursor, table: TableName) -> None:
+    """A foreign key that acts would take rows of other tables along, which nobody copies again."""
+    acting = cursor.execute(
+        "SELECT conname, conrelid::regclass::text FROM pg_constraint WHERE contype = 'f' "
+        "AND confrelid = %s::regclass AND conrelid <> confrelid AND confdeltype IN ('c', 'n', 'd')",
+        (table.id,),
+    ).fetchone()
+    if acting is not None:
+        raise Terminal(
+            f"rows of {acting[1]} would be changed with those of the table by {acting[0]}",
+            object_=table.id,
+            hint="drop the foreign key until the copy is over, or let the role set "
+            "session_replication_role",
+            operation="begin the copy anew",
+        )

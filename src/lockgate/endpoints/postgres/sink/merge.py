@@ -117,7 +117,7 @@ class Merge:
             yield from self._delete("wiped", chosen(held, truncation.wiped(held)), finds=False)
 
     def _empty(self, start: int, stop: int) -> int:
-        empty(self._connection, self._target)
+        empty(self._connection, self._target.name_sql)
         return stop - start
 
     # --- delete -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""TRUNCATE at the target: of the whole table, or of the keys that are ours.
+"""Rows out at the target: of the whole table, or, for a TRUNCATE, of the keys that are ours.
 
 A span that is not the whole table, or a copy that went on under a second snapshot, must leave
 the rows of others alone. Which rows those are only the keys' hash (or the source) can tell; so
@@ -20,13 +20,13 @@ from lockgate.model.tables import TableShape
 __all__ = ["empty", "keys_held"]
 
 
-def empty(connection: psycopg.Connection, target: Target) -> None:
+def empty(connection: psycopg.Connection, table: sql.Identifier) -> None:
     """All rows out. TRUNCATE where it is allowed; where others refer to the table, DELETE."""
     try:
         with connection.transaction():
-            connection.execute(sql.SQL("TRUNCATE {}").format(target.name_sql))
+            connection.execute(sql.SQL("TRUNCATE {}").format(table))
     except (psycopg.errors.FeatureNotSupported, psycopg.errors.InsufficientPrivilege):
-        connection.execute(sql.SQL("DELETE FROM {}").format(target.name_sql))
+        connection.execute(sql.SQL("DELETE FROM {}").format(table))
 
 
 def keys_held(connection: psycopg.Connection, target: Target, shape: TableShape) -> list[Any]:
