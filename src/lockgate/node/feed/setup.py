@@ -252,8 +252,3 @@ def shapes_of(entry: FeedEntry) -> dict[TableId, TableShape]:
 def numbered_shapes(entry: FeedEntry) -> dict[int, TableShape]:
     """The shapes of the feed's tables at its start, by the tables' lasting numbers."""
     return {entry.numbers[table]: shape for table, shape in shapes_of(entry).items()}
-
-
-def names_of(entry: FeedEntry) -> list[TableName]:
-    """The feed's tables at its start."""
-    return [shape.table for shape in shapes_of(entry).values()]

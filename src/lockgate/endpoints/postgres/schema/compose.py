@@ -1,13 +1,13 @@
 """The statements that make a table at the target, out of its definition at the source.
 
-Made at once: columns with types, NOT NULL, collations, generated and identity columns, the
-primary key, partitions, sequences of defaults. Added if the target can: defaults and checks,
-which may call functions that are not there; a table without them takes the same rows.
-Left for after the copy (`deferred.py`): other indexes and constraints.
+Made at once: columns with types, NOT NULL, collations, generated and identity columns,
+partitions, sequences of defaults; and the primary key, unless rows are to be copied into the table
+first (`TablePlan.with_key`). Added if the target can: defaults and checks, which may call functions
+that are not there; a table without them takes the same rows. Left for after the copy
+(`deferred.py`): other indexes and constraints, and the key that was not made at once.
 
 Identity columns are BY DEFAULT at the target even where the source has ALWAYS: rows arrive with
-their values, and an ALWAYS column cannot be updated. `finishing` makes them ALWAYS again, for
-when the target becomes the table that applications write to.
+their values, and an ALWAYS column cannot be updated.
 """
 
 from collections.abc import Iterator, Mapping
@@ -47,7 +47,6 @@ __all__ = [
     "compose_partition",
     "compose_sequence",
     "compose_table",
-    "finishing",
     "sequence_name",
 ]
 
@@ -313,14 +312,3 @@ def _checks(plan: TablePlan, facts: TargetFacts, notes: list[Note]) -> Iterator[
             ),
             note,
         )
-
-
-def finishing(plan: TablePlan) -> list[sql.Composed]:
-    """What the source has and a table that is replicated into must not have."""
-    return [
-        sql.SQL("ALTER TABLE {} ALTER COLUMN {} SET GENERATED ALWAYS").format(
-            identifier(plan.target), sql.Identifier(column.name)
-        )
-        for column in plan.columns
-        if column.identity == "a"
-    ]
