@@ -64,6 +64,28 @@ def test_killed_between_the_rows_and_their_key(ends: Pair, start: Start, meanwhi
     ) == [("orders_pkey",)]
 
 
+def test_killed_before_the_key_a_newer_index_waits_for_the_changes(
+    ends: Pair, start: Start
+) -> None:
+    """The rows that were copied have duplicates which the source deleted before it made it."""
+    ends.at_source(
+        "CREATE TABLE t (id int PRIMARY KEY, v int)",
+        "INSERT INTO t SELECT n, n / 2 FROM generate_series(1, 1000) n",
+    )
+    with built_no_further(ends.target, "p", "public.t"):
+        runner = start()
+        until(lambda: waiting(ends), SOON_S)
+        assert chunks_done(ends, "public.t")
+        runner.kill()
+    ends.at_source("DELETE FROM t WHERE id % 2 = 1")
+    ends.at_source("CREATE UNIQUE INDEX one ON t (v)")
+    finish(start("--until-level"))
+    ends.assert_equal("public.t")
+    start()
+    built = "SELECT indisunique FROM pg_index WHERE indexrelid = to_regclass('public.one')"
+    until(lambda: ends.ask_target(built) == [(True,)], SOON_S)
+
+
 def test_killed_while_changes_are_applied(ends: Pair, start: Start) -> None:
     open_shop(ends.source, 300)
     runner = start()

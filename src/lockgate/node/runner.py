@@ -104,6 +104,7 @@ class FeedRunner:
             self._book = book
             self._context = FeedContext(
                 entry,
+                book,
                 Changelog(self._metastore.transactions),
                 SegmentFiles(str(self._home.changelog)),
                 SparkHandle(self._have_spark, lambda: self._spark, self._lost_spark),

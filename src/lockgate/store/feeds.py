@@ -40,6 +40,8 @@ class FeedEntry(Value, frozen=True):
     """The source's lasting numbers of them."""
     logged: bool = True
     """The source logs its schema changes; otherwise the stream alone tells."""
+    finished: bool = False
+    """What the copy left to be built at the target, once the rows are there, is built."""
 
 
 class FeedBook:
@@ -61,19 +63,28 @@ class FeedBook:
         except Failed as failed:
             raise self._error(failed, "write the book of feeds") from failed
 
-    def read(self, feed: FeedId) -> FeedEntry | None:
-        """The feed's entry, or None."""
+    def finish(self, feed: FeedId) -> None:
+        """Have the feed's entry say that it is finished, and all else as it is by now."""
 
-        def work(connection: sa.Connection, _: Alive) -> str | None:
-            query = sa.select(feeds.c.body).where(feeds.c.feed == feed)
-            found: str | None = connection.execute(query).scalar_one_or_none()
-            return found
+        def work(connection: sa.Connection, _: Alive) -> tuple[None, bool]:
+            found = _found(connection, feed, update=True)
+            if found is None:
+                return None, False
+            body = msgspec.json.encode(msgspec.structs.replace(found, finished=True)).decode()
+            connection.execute(upsert(connection, feeds), {"feed": feed, "body": body})
+            return None, True
 
         try:
-            body = self._transactions.read(work)
+            self._transactions.write(work)
+        except Failed as failed:
+            raise self._error(failed, "write the book of feeds") from failed
+
+    def read(self, feed: FeedId) -> FeedEntry | None:
+        """The feed's entry, or None."""
+        try:
+            return self._transactions.read(lambda connection, _: _found(connection, feed))
         except Failed as failed:
             raise self._error(failed, "read the book of feeds") from failed
-        return None if body is None else msgspec.json.decode(body, type=FeedEntry)
 
     def remove(self, feed: FeedId) -> None:
         """Nothing of the feed is left at its endpoints."""
@@ -89,3 +100,11 @@ class FeedBook:
 
     def _error(self, failed: Failed, operation: str) -> LockgateError:
         return as_error(failed.fault, self._transactions.label, operation)
+
+
+def _found(connection: sa.Connection, feed: FeedId, *, update: bool = False) -> FeedEntry | None:
+    query = sa.select(feeds.c.body).where(feeds.c.feed == feed)
+    if update:
+        query = query.with_for_update()
+    body: str | None = connection.execute(query).scalar_one_or_none()
+    return None if body is None else msgspec.json.decode(body, type=FeedEntry)

@@ -28,7 +28,7 @@ from lockgate.model.positions import Position
 from lockgate.model.selection import target_of
 from lockgate.model.tables import TableName, TableShape, parse_table
 from lockgate.node.feed.copies import Copies
-from lockgate.node.feed.finishing import Builder
+from lockgate.node.feed.finishing import Finishing
 from lockgate.node.feed.following import following
 from lockgate.node.feed.plans import RelationPlans
 from lockgate.node.feed.rounds import Work
@@ -46,7 +46,7 @@ from lockgate.store.changelog import (
     leaves_values,
     read_shape,
 )
-from lockgate.store.feeds import FeedEntry
+from lockgate.store.feeds import FeedBook, FeedEntry
 
 PART_ROWS = 150_000
 """A span's batch above this runs in parts, on as many tasks as Spark has slots."""
@@ -101,6 +101,7 @@ class FeedContext:
     def __init__(
         self,
         entry: FeedEntry,
+        book: FeedBook,
         changelog: Changelog,
         files: SegmentFiles,
         spark: SparkHandle,
@@ -119,6 +120,7 @@ class FeedContext:
         self._choose = chooser(self.config)
         self.schema = SchemaSteps(self.feed, self.target, self._choose)
         self.copies = Copies(self)
+        self._finishing = Finishing(self, book)
 
     @property
     def tag(self) -> str:
@@ -289,13 +291,8 @@ class FeedContext:
         return finding
 
     def finish(self, token: Token) -> bool:
-        """Try to have the constraints between the tables that were copied; True when they are."""
-        if not self.config.copy:
-            return True
-        if not self.sink.copies_over(self.feed):
-            return False
-        plans = [each.plan for each in self.copies.look(set(self.entry.tables)).values()]
-        return Builder.of_feed(self.target, self.feed, token).constraints(plans)
+        """Try to build what the copy left; True when nothing of that is to be done any more."""
+        return self._finishing.attempt(token)
 
     def clear(self, token: Token) -> None:
         """The feed is removed: its change log goes too."""

@@ -33,7 +33,7 @@ from lockgate.model.ids import TableId
 from lockgate.model.positions import Position
 from lockgate.model.spans import WHOLE
 from lockgate.model.tables import parse_table
-from lockgate.node.feed.finishing import Builder
+from lockgate.node.feed.finishing import Builder, Look
 from lockgate.node.feed.running import Running
 from lockgate.node.feed.setup import Chosen, still_chosen
 from lockgate.pipeline.copy import CopyOrder, CopyOutcome, copy_spans
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from lockgate.node.feed.context import FeedContext
 
 __all__ = ["Copies"]
-
-Look = dict[TableId, Chosen]
 
 BUILT_AT_ONCE = 2
 """Tables whose keys and indexes are made side by side."""
@@ -155,7 +153,11 @@ class Copies:
     def copy(
         self, spans: Sequence[Running], look: Look, report: Callable[[CopyProgress], None]
     ) -> list[CopyOutcome]:
-        """Copy what is left of these spans' rows, and build the indexes of their tables."""
+        """Copy what is left of these spans' rows, and have what changes need recorded as built.
+
+        Afterwards the tables have their keys, and their indexes as far as the rows fit them; the
+        others are left for when the feed is finished.
+        """
         context = self._context
         orders = [
             CopyOrder(one.spec, one.token, look[one.table].selection, one.copy_run) for one in spans

@@ -1,16 +1,26 @@
-"""What is built at the target after the rows are there: indexes, then constraints between tables.
+"""What is built at the target after the rows are there, in two steps.
 
-Indexes come right after a table's copy and before its first changes, several at once, under the
-token of a span of the table. Foreign keys come when no snapshot is in question any more, for only
-then do tables fit together, under the trigger's token; while changes come table by table, a
-validation may meet a child before its parent, and is tried again.
+    rows ──► Builder.indexes ──► changes ──► … level with the look ──► Builder.constraints ──► book
+
+Right after a table's copy and before its first changes come its key and its indexes, under the
+token of a span of the table. They are those that the source has now, and the rows may be older: a
+row that the source deleted before it made an index unique is still there. So only what changes
+cannot be applied without has to succeed here.
+
+All the rest, and constraints between tables, comes under the trigger's token when no snapshot is in
+question any more and the target has every change that the source had when it was looked at
+(`Finishing`): earlier, a constraint of now would meet, and refuse for ever, rows of before. While
+changes come table by table, a validation may still meet a child before its parent, and is tried
+again. That all is built is written in the book; what the source gets later is not carried over.
 
 Each build is one transaction behind the fence: a successor waits for it or ends it, so an owner
 that is stopped in the middle of one holds no table for ever.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
 
 import psycopg
 
@@ -27,10 +37,19 @@ from lockgate.endpoints.postgres.sink.gate import Refused, enter_build
 from lockgate.endpoints.postgres.sink.session import open_session
 from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import DataRefused, StaleOwner
-from lockgate.model.ids import FeedId, SpanId, Token
+from lockgate.model.ids import FeedId, SpanId, TableId, Token
+from lockgate.model.positions import Position
 from lockgate.model.spans import TRIGGER
+from lockgate.node.feed.setup import Chosen
+from lockgate.store.feeds import FeedBook
 
-__all__ = ["Builder"]
+if TYPE_CHECKING:
+    from lockgate.node.feed.context import FeedContext
+
+__all__ = ["Builder", "Finishing", "Look"]
+
+Look = dict[TableId, Chosen]
+"""Tables as they were at the source at one moment."""
 
 _AT_ONCE = 2
 
@@ -50,16 +69,28 @@ class Builder:
         return cls(target, feed, TRIGGER, token)
 
     def indexes(self, plan: TablePlan) -> None:
-        """Have everything that concerns one table only; what is there already stays."""
+        """Have the table's key, and its indexes as far as its rows fit them.
+
+        Raises DataRefused when they do not fit what changes find their rows by. What is there
+        already stays.
+        """
         with connect(self._target, purpose=f"indexes {self._feed}", autocommit=True) as connection:
             todo, _ = deferred([plan], foreign_keys=False)
             left = [each for each in outstanding(connection, todo) if each.kind.stage == 0]
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="build") as builders:
-            for _ in builders.map(self._build, left):
+            for _ in builders.map(self._build_if_it_fits, left):
                 pass
 
+    def _build_if_it_fits(self, each: Deferred) -> None:
+        may_wait = contextlib.nullcontext() if each.identifies else contextlib.suppress(DataRefused)
+        with may_wait:
+            self._build(each)
+
     def constraints(self, plans: Sequence[TablePlan]) -> bool:
-        """Try to have the constraints too; True when nothing is left to do.
+        """Try to have all that is left; True when nothing is.
+
+        False when rows do not fit together yet. Raises DataRefused when those of one table do not
+        fit what concerns that table alone: nothing that is on its way will mend that.
 
         Where the role may not switch the checks of foreign keys off, they are left out: changes
         that come table by table would be refused.
@@ -68,12 +99,23 @@ class Builder:
         with connect(self._target, purpose=purpose, autocommit=True) as connection:
             todo, _ = deferred(plans, foreign_keys=may_switch_triggers_off(connection))
             left = outstanding(connection, todo)
-        try:
-            for each in sorted(left, key=lambda each: each.kind.stage):
+        alone = self._refused(each for each in left if each.kind.stage == 0)
+        between = self._refused(
+            each for stage in (1, 2) for each in left if each.kind.stage == stage
+        )
+        if alone:
+            raise alone[0]
+        return not between
+
+    def _refused(self, these: Iterable[Deferred]) -> list[DataRefused]:
+        """Build one after the other; what the rows did not fit."""
+        found: list[DataRefused] = []
+        for each in these:
+            try:
                 self._build(each)
-        except DataRefused:
-            return False
-        return True
+            except DataRefused as refused:
+                found.append(refused)
+        return found
 
     def _build(self, each: Deferred) -> None:
         with open_session(self._target, self._feed, self._span, autocommit=True) as connection:
@@ -90,3 +132,49 @@ class Builder:
 
     def _enter(self, cursor: psycopg.Cursor) -> None:
         enter_build(cursor, self._feed, self._span, self._token)
+
+
+class _Goal(NamedTuple):
+    """What is to be built, and where the source's log ended when it had been looked at."""
+
+    look: Look
+    upto: Position
+
+
+class Finishing:
+    """The end of a feed's copy: once, whoever owns the feed by then."""
+
+    def __init__(self, context: "FeedContext", book: FeedBook) -> None:
+        self._context = context
+        self._book = book
+        self._done = context.entry.finished or not context.config.copy
+        self._goal: _Goal | None = None
+
+    def attempt(self, token: Token) -> bool:
+        """Build what can be built by now; True when nothing is left, for ever."""
+        if self._done:
+            return True
+        context = self._context
+        if not context.sink.copies_over(context.feed):
+            return False
+        goal = self._set_goal()
+        stands = context.sink.least_position(context.feed)
+        if stands is None or stands < goal.upto - 1:
+            return False
+        plans = [each.plan for each in goal.look.values()]
+        if not Builder.of_feed(context.target, context.feed, token).constraints(plans):
+            return False
+        self._book.finish(context.feed)
+        self._done = True
+        return True
+
+    def _set_goal(self) -> _Goal:
+        """The last look, as long as the source is still like that.
+
+        Kept, because a source that is always written to is always ahead of the target.
+        """
+        copies = self._context.copies
+        look = copies.look(set(self._context.entry.tables))
+        if self._goal is None or self._goal.look != look:
+            self._goal = _Goal(look, copies.end_of_log())
+        return self._goal

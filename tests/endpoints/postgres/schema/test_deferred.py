@@ -1,5 +1,7 @@
 """What is made after the copy: all of it, once, also after a kill, and said when left out."""
 
+from dataclasses import replace
+
 import psycopg
 import pytest
 from psycopg import sql
@@ -113,11 +115,33 @@ def test_a_foreign_key_to_a_table_that_stays_behind_is_left_out(plans: list[Tabl
     made, notes = deferred(alone, foreign_keys=True)
     assert DeferredKind.FOREIGN_KEY not in {each.kind for each in made}
     assert "public.parent" in notes[0].what
-    elsewhere = {TableName("public", "parent"): TableName("other", "parent")}
-    made, notes = deferred(alone, foreign_keys=True, referable=elsewhere)
-    assert notes == []
-    key = next(each for each in made if each.kind is DeferredKind.FOREIGN_KEY)
+
+
+def test_a_foreign_key_points_at_the_table_where_it_lies(plans: list[TablePlan]) -> None:
+    other = TableName("other", "parent")
+    moved = [replace(p, target=other) if p.target.name == "parent" else p for p in plans]
+    key = next(each for each in todo(moved) if each.kind is DeferredKind.FOREIGN_KEY)
     assert '"other"."parent"(id)' in key.statement.as_string(None)
+
+
+@pytest.mark.parametrize(
+    ("table", "identifying"),
+    [
+        ("id int PRIMARY KEY, v int UNIQUE", {"t_pkey"}),
+        ("id int NOT NULL UNIQUE, v int", {"t_id_key"}),
+        ("id int, v int NOT NULL", {"mine"}),
+        ("id int, v int", set()),
+    ],
+)
+def test_what_tells_rows_apart_is_known(
+    source: psycopg.Connection, table: str, identifying: set[str]
+) -> None:
+    source.execute(f"CREATE TABLE t ({table}); CREATE UNIQUE INDEX mine ON t (v)")  # type: ignore[call-overload]
+    if "PRIMARY" not in table:
+        source.execute("ALTER TABLE t REPLICA IDENTITY FULL")
+    name = TableName("public", "t")
+    plan = TablePlan(discover(source, [name])[name], name, with_key=False)
+    assert {each.name for each in todo([plan]) if each.identifies} == identifying
 
 
 def test_partitioned_tables_get_theirs_on_every_partition(

@@ -1,12 +1,14 @@
 """What is made at the target after the copy: indexes and constraints that a load is faster without.
 
-    KEY, INDEX, UNIQUE, EXCLUSION   in parallel, any order
-    CHECK                           those NOT VALID at the source, as such
-    FOREIGN_KEY                     NOT VALID, one after the other: each locks two tables
-    VALIDATE                        in parallel
+    KEY, UNIQUE, EXCLUSION   each has its table for itself
+    INDEX                    several of a table may be built side by side
+    CHECK                    those NOT VALID at the source, as such
+    FOREIGN_KEY              NOT VALID: each locks two tables
+    VALIDATE                 lets others write meanwhile
 
-The list is a function of the definitions, and `outstanding` looks what of it is there already, by
-definition or by name: a run that was killed goes on with the rest.
+Some of these tell rows apart (`identifies`): no change can be applied before they are there. All
+others can wait. The list is a function of the definitions, and `outstanding` looks what of it is
+there already, by definition or by name: a run that was killed goes on with the rest.
 
 Foreign keys are checked by triggers, and rows arrive table by table: they stand only where the
 applying role may switch such triggers off (`session_replication_role`). Where it may not, they
@@ -22,7 +24,11 @@ from psycopg import errors, sql
 
 from lockgate.endpoints.postgres.faults import faults
 from lockgate.endpoints.postgres.schema.compose import TablePlan
-from lockgate.endpoints.postgres.schema.definitions import ConstraintDefinition, TableDefinition
+from lockgate.endpoints.postgres.schema.definitions import (
+    ConstraintDefinition,
+    IndexDefinition,
+    TableDefinition,
+)
 from lockgate.endpoints.postgres.schema.discover import describe
 from lockgate.endpoints.postgres.schema.identifiers import clipped, deparsed, identifier, kin
 from lockgate.endpoints.postgres.schema.notes import Note
@@ -52,11 +58,6 @@ class DeferredKind(enum.Enum):
             return 1
         return 2 if self is DeferredKind.VALIDATE else 0
 
-    @property
-    def parallel(self) -> bool:
-        """Several at once do not wait for each other, or only on one table."""
-        return self is not DeferredKind.FOREIGN_KEY
-
 
 @dataclass(frozen=True)
 class Deferred:
@@ -73,6 +74,8 @@ class Deferred:
     """What follows the name in the statement."""
     columns: tuple[str, ...] = ()
     """Of a primary key."""
+    identifies: bool = False
+    """By this the target tells rows apart when changes are applied."""
 
     @property
     def statement(self) -> sql.Composed:
@@ -88,17 +91,10 @@ class Deferred:
 
 
 def deferred(
-    plans: Sequence[TablePlan],
-    *,
-    foreign_keys: bool,
-    referable: Mapping[TableName, TableName] | None = None,
+    plans: Sequence[TablePlan], *, foreign_keys: bool
 ) -> tuple[list[Deferred], list[Note]]:
-    """All that is to be made after the copy, and what is left out.
-
-    `referable` are tables beside the plans' own that a foreign key may point at, and their names
-    at the target.
-    """
-    routes = {**(referable or {}), **{plan.source.table: plan.target for plan in plans}}
+    """All that is to be made after the copy, and what is left out."""
+    routes = {plan.source.table: plan.target for plan in plans}
     todo: list[Deferred] = []
     notes: list[Note] = []
     for plan in plans:
@@ -119,7 +115,19 @@ def _indexes(plan: TablePlan, notes: list[Note]) -> Iterable[Deferred]:
             continue
         name = kin(index.name, plan.source.table, plan.target)
         body = sql.Composed([deparsed(index.tail)])
-        yield Deferred(plan.target, DeferredKind.INDEX, name, index.unique, index.tail, body)
+        yield Deferred(
+            plan.target,
+            DeferredKind.INDEX,
+            name,
+            index.unique,
+            index.tail,
+            body,
+            identifies=_identifies(plan, index),
+        )
+
+
+def _identifies(plan: TablePlan, index: IndexDefinition) -> bool:
+    return index.primary or (index.identifies and index.key == plan.source.key)
 
 
 _KINDS = {
@@ -151,8 +159,19 @@ def _constraint(
     scoped = kind is DeferredKind.CHECK
     name = constraint.name if scoped else kin(constraint.name, plan.source.table, plan.target)
     text = constraint.definition
-    columns = constraint.columns if kind is DeferredKind.KEY else ()
-    yield Deferred(plan.target, kind, name, False, text, sql.Composed([deparsed(text)]), columns)
+    yield Deferred(
+        plan.target,
+        kind,
+        name,
+        False,
+        text,
+        sql.Composed([deparsed(text)]),
+        columns=constraint.columns if kind is DeferredKind.KEY else (),
+        identifies=any(
+            index.constraint and index.name == constraint.name and _identifies(plan, index)
+            for index in plan.source.indexes
+        ),
+    )
 
 
 def _foreign_key(
