@@ -1,5 +1,6 @@
 """What is built after the rows: at once what cannot wait, the rest once the target is so far."""
 
+import threading
 from collections.abc import Callable
 
 import psycopg
@@ -7,6 +8,7 @@ import pytest
 
 from lockgate.endpoints.postgres.schema.compose import TablePlan
 from lockgate.endpoints.postgres.schema.create import create
+from lockgate.endpoints.postgres.schema.deferred import Deferred, DeferredKind
 from lockgate.endpoints.postgres.schema.discover import discover
 from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import DataRefused
@@ -39,6 +41,29 @@ def _builder(ends: Pair) -> Builder:
 
 
 # --- right after the rows -----------------------------------------------------------------------
+
+
+def test_no_build_of_a_table_waits_for_another(ends: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that need the table for themselves come one by one, and before plain indexes."""
+    ends.at_source(
+        "CREATE TABLE t (id int PRIMARY KEY, a int UNIQUE, b int, EXCLUDE (b WITH =))",
+        "CREATE INDEX by_a ON t (a)",
+        "CREATE INDEX by_b ON t (b)",
+    )
+    under_way: list[DeferredKind] = []
+    met: list[tuple[DeferredKind, ...]] = []
+    both = threading.Barrier(2)
+
+    def build(_: Builder, each: Deferred) -> None:
+        met.append(tuple(under_way))
+        under_way.append(each.kind)
+        if each.kind is DeferredKind.INDEX:
+            both.wait(LEVEL_S)
+        under_way.remove(each.kind)
+
+    monkeypatch.setattr(Builder, "_build", build)
+    _builder(ends).indexes(_plan(ends))
+    assert met == [(), (), (), (), (DeferredKind.INDEX,)]
 
 
 @pytest.mark.parametrize(

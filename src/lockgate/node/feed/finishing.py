@@ -28,6 +28,7 @@ from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.schema.compose import TablePlan
 from lockgate.endpoints.postgres.schema.deferred import (
     Deferred,
+    DeferredKind,
     deferred,
     may_switch_triggers_off,
     outstanding,
@@ -77,8 +78,13 @@ class Builder:
         with connect(self._target, purpose=f"indexes {self._feed}", autocommit=True) as connection:
             todo, _ = deferred([plan], foreign_keys=False)
             left = [each for each in outstanding(connection, todo) if each.kind.stage == 0]
+        # An ALTER TABLE has the table for itself, and waits until every index under way is built.
+        for each in left:
+            if each.kind is not DeferredKind.INDEX:
+                self._build_if_it_fits(each)
+        plain = [each for each in left if each.kind is DeferredKind.INDEX]
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="build") as builders:
-            for _ in builders.map(self._build_if_it_fits, left):
+            for _ in builders.map(self._build_if_it_fits, plain):
                 pass
 
     def _build_if_it_fits(self, each: Deferred) -> None:
