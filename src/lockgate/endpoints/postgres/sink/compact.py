@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockgate.endpoints.postgres.sink.keys import Codes, encode, integers, is_bytes
+from lockgate.endpoints.postgres.sink.keys import Codes, encode, has_order, integers
 from lockgate.endpoints.postgres.sink.log import DELETE, INSERT, TRUNCATE, UPDATE, Log
 from lockgate.endpoints.postgres.sink.net import (
     Events,
@@ -82,7 +82,7 @@ def _sorted(keys: list[Any], picked: Index) -> Index:
     measured on random keys. Other keys have no order that would help, and stay as in the log.
     """
     picked = np.sort(picked)
-    if any(pa.types.is_floating(key.type) or is_bytes(key.type) for key in keys):
+    if not all(has_order(key.type) for key in keys):
         return picked
     numbers = [integers(taken(key, picked)) for key in keys]
     first = numbers[0]

@@ -27,7 +27,17 @@ import pyarrow.compute as pc
 
 from lockgate.model.spans import WHOLE, KeyRange
 
-__all__ = ["Codes", "encode", "hashes", "in_range", "integers", "is_bytes", "is_whole", "whole"]
+__all__ = [
+    "Codes",
+    "encode",
+    "has_order",
+    "hashes",
+    "in_range",
+    "integers",
+    "is_bytes",
+    "is_whole",
+    "whole",
+]
 
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
@@ -126,6 +136,11 @@ def is_bytes(kind: Any) -> bool:
         or pa.types.is_large_string(kind)
         or pa.types.is_large_binary(kind)
     )
+
+
+def has_order(kind: Any) -> bool:
+    """True for numbers, dates and their like: as stored they have the order of PostgreSQL."""
+    return not pa.types.is_floating(kind) and not is_bytes(kind)
 
 
 def _digests(array: Any) -> Words:

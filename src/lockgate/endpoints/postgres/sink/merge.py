@@ -19,6 +19,7 @@ server can find rows by what is quicker.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -28,6 +29,8 @@ import pyarrow as pa
 from psycopg import sql
 
 from lockgate.endpoints.postgres.sink.copytext import texts
+from lockgate.endpoints.postgres.sink.joins import joined
+from lockgate.endpoints.postgres.sink.keys import has_order
 from lockgate.endpoints.postgres.sink.net import Mask, Net, Rows
 from lockgate.endpoints.postgres.sink.staging import Field, Staging, Values, between, copy_in
 from lockgate.endpoints.postgres.sink.target import Target, TargetColumn
@@ -204,18 +207,17 @@ class Merge:
         ]
         if self._numbered:
             values.append(sql.SQL("s.n"))
-        self._connection.execute(
-            sql.SQL(
-                "CREATE TEMPORARY TABLE {} ON COMMIT DROP AS "
-                "SELECT {} FROM {} AS s JOIN {} AS t ON {}"
-            ).format(
-                sql.Identifier(f"lockgate_final_{name}"),
-                _COMMA.join(values),
-                staged.name,
-                self._target.name_sql,
-                self._same_key(),
-            )
+        make = sql.SQL(
+            "CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT {} FROM {} AS s JOIN {} AS t ON {}"
+        ).format(
+            sql.Identifier(f"lockgate_final_{name}"),
+            _COMMA.join(values),
+            staged.name,
+            self._target.name_sql,
+            self._same_key(),
         )
+        with self._joined(len(rows)):
+            self._connection.execute(make)
 
     def _insert_final(self, name: str, rows: Rows) -> Step:
         fed, own = self._target.fed, self._target.own
@@ -302,7 +304,13 @@ class Merge:
         )
 
     def _run(self, staged: Staging, statement: sql.Composed, start: int, stop: int) -> int:
-        return self._connection.execute(statement + staged.between(start, stop)).rowcount
+        with self._joined(stop - start):
+            return self._connection.execute(statement + staged.between(start, stop)).rowcount
+
+    def _joined(self, size: int) -> AbstractContextManager[None]:
+        """The best way to find so many rows of the target by their keys."""
+        ordered = all(has_order(self._net.log.new[i].type) for i in self._key)
+        return joined(self._connection, size, self._target.rows, ordered=ordered)
 
     def _words(self, numbers: list[int], values: Sequence[Values], i: int) -> str:
         names = [self._net.log.shape.columns[number].name for number in numbers]

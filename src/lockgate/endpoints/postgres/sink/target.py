@@ -57,6 +57,8 @@ class Target:
     columns: tuple[TargetColumn, ...]
     key: tuple[TargetColumn, ...]
     """In the key's order."""
+    rows: int
+    """About how many it has; 0 where they lie in partitions."""
 
     @property
     def name_sql(self) -> sql.Identifier:
@@ -84,10 +86,20 @@ _COLUMNS: Final = """
            CASE WHEN b.typtype = 'e' THEN 'enum'
                 WHEN b.typtype = 'b' AND b.typnamespace = 'pg_catalog'::regnamespace
                 THEN b.typname::text ELSE '' END,
-           CASE WHEN b.oid <> a.atttypid THEN format_type(b.oid, b.modifier) ELSE '' END
-    FROM pg_catalog.pg_attribute a
-         JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
-         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+           CASE WHEN b.oid <> a.atttypid THEN format_type(b.oid, b.modifier) ELSE '' END, c.rows
+    FROM (
+             SELECT c.oid, (
+                 CASE WHEN c.relkind = 'p' THEN 0
+                      WHEN c.reltuples > 0 AND c.relpages > 0
+                      THEN pg_relation_size(c.oid) / current_setting('block_size')::int
+                           * (c.reltuples / c.relpages)
+                      ELSE pg_relation_size(c.oid) / 100 END
+             )::bigint AS rows
+             FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+             WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')
+             OFFSET 0
+         ) c
+         JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
          CROSS JOIN LATERAL (
              WITH RECURSIVE base AS (
                  SELECT t.*, a.atttypmod AS modifier
@@ -100,8 +112,7 @@ _COLUMNS: Final = """
              SELECT * FROM base WHERE typtype <> 'd'
          ) b
          LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
-    WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')
-          AND a.attnum > 0 AND NOT a.attisdropped
+    WHERE a.attnum > 0 AND NOT a.attisdropped
     ORDER BY a.attnum
 """
 
@@ -133,7 +144,7 @@ def inspect(connection: psycopg.Connection, table: TableName, shape: TableShape)
             kind,
             base,
         )
-        for name, generated, always, required, deterministic, kind, base in found
+        for name, generated, always, required, deterministic, kind, base, _ in found
     ]
     by_name = {column.name: column for column in every}
     lost = [column.name for column in shape.columns if column.name not in by_name]
@@ -147,4 +158,5 @@ def inspect(connection: psycopg.Connection, table: TableName, shape: TableShape)
         table,
         tuple(column for column in every if not column.generated),
         tuple(by_name[name] for name in shape.key),
+        found[0][-1],
     )
