@@ -127,7 +127,7 @@ class FeedConfig(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long changes are kept in the change log after they were applied everywhere."""
     flush_interval_ms: int = 200
     """Changes wait at most this long for others before they are made durable."""
-    decoding_memory_bytes: int = 256 * 2**20
+    decoding_memory_bytes: int = 512 * 2**20
     """What the source's server may hold of one transaction before it writes it to disk."""
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit, urlunsplit
@@ -26,6 +26,7 @@ from pyarrow import fs
 
 from lockgate.model.errors import LockgateError, ObjectMissing, StorageFull, Terminal, UsageError
 from lockgate.model.ids import FeedId, Token
+from lockgate.store.changelog.groups import Group, note
 from lockgate.store.changelog.places import (
     TEMPORARY,
     Place,
@@ -121,18 +122,18 @@ class SegmentFiles:
 
     # --- for the writer -----------------------------------------------------------------------
 
-    def put(self, path: str, table: pa.Table) -> int:
+    def put(self, path: str, table: pa.Table, groups: Sequence[Group] = ()) -> int:
         """Write a table to `path`: how many bytes. Whatever fails leaves nothing behind."""
         target = self._at(path)
         with self._guarded("write a segment", path):
             if not self._local:
                 with self._files.open_output_stream(target) as out:
-                    _write(table, out)
+                    _write(table, groups, out)
                 return int(self._files.get_file_info(target).size)
             temporary = target + TEMPORARY
             try:
                 with pa.OSFile(temporary, "w") as out:
-                    _write(table, out)
+                    _write(table, groups, out)
                 size = _flush(temporary)
                 os.rename(temporary, target)  # noqa: PTH104
             except BaseException:
@@ -215,9 +216,10 @@ class SegmentWriter:
         self._folder = folder
         self._run = secrets.token_hex(4)
 
-    def write(self, table: pa.Table) -> Segment:
+    def write(self, table: pa.Table, groups: Sequence[Group] = ()) -> Segment:
         """Write changes in the segments' schema, of one shape. Raises StorageFull.
 
+        `groups` are the row groups, where the changes lie in the order of their keys' hashes.
         The file is durable and its name is not, until `flush`.
         """
         if not table.num_rows:
@@ -234,7 +236,7 @@ class SegmentWriter:
             low=positions["min"].as_py(),
             high=positions["max"].as_py(),
             rows=table.num_rows,
-            bytes=self._files.put(path, table),
+            bytes=self._files.put(path, table, groups),
         )
 
     def flush(self) -> None:
@@ -242,9 +244,16 @@ class SegmentWriter:
         self._files.flush(self._folder)
 
 
-def _write(table: pa.Table, out: pa.NativeFile) -> None:
+def _write(table: pa.Table, groups: Sequence[Group], out: pa.NativeFile) -> None:
     with pq.ParquetWriter(out, table.schema, **_OPTIONS) as writer:
-        writer.write_table(table)
+        if not groups:
+            writer.write_table(table)
+            return
+        at = 0
+        for group in groups:
+            writer.write_table(table.slice(at, group.rows), row_group_size=group.rows)
+            at += group.rows
+        writer.add_key_value_metadata(note(groups))
 
 
 def _flush(path: str) -> int:

@@ -12,7 +12,9 @@ from pyarrow import fs
 
 from lockgate.model.errors import LockgateError, ObjectMissing, Terminal
 from lockgate.model.positions import Position
+from lockgate.model.spans import KeyRange
 from lockgate.model.tables import TableShape
+from lockgate.store.changelog.groups import meeting
 from lockgate.store.changelog.shapes import digest_of, shape_of
 
 __all__ = ["leaves_values", "read_segments", "read_shape"]
@@ -25,11 +27,13 @@ def read_segments(
     uris: Sequence[str],
     after: Position | None = None,
     upto: Position | None = None,
+    keys: Sequence[KeyRange] | None = None,
     *,
     columns: Sequence[str] | None = None,
 ) -> pa.Table:
     """The changes in segments of one table in one shape, with after < position <= upto.
 
+    With `keys`, those of other keys may be missing: they are left out where that saves reading.
     In no order: `seq` is the order. ValueError when there is no segment, or several shapes;
     ObjectMissing when a file is gone, Terminal when one cannot be read.
     """
@@ -41,7 +45,7 @@ def read_segments(
             schema = file.schema_arrow
             if parts and digest_of(schema) != digest_of(parts[0].schema):
                 raise ValueError("segments of several shapes")
-            parts.append(_read(file, uri, after, upto, columns))
+            parts.append(_read(file, uri, after, upto, keys, columns))
     return pa.concat_tables(parts)
 
 
@@ -74,15 +78,19 @@ def _read(
     uri: str,
     after: Position | None,
     upto: Position | None,
+    keys: Sequence[KeyRange] | None,
     columns: Sequence[str] | None,
 ) -> pa.Table:
+    groups = None if keys is None else meeting(file, keys)
     low, high = _range(file.metadata)
     wanted = None if columns is None else list(dict.fromkeys([*columns, "position"]))
     try:
         if (after is not None and high <= after) or (upto is not None and low > upto):
             table = file.schema_arrow.empty_table()
-        else:
+        elif groups is None:
             table = file.read(columns=wanted)
+        else:
+            table = file.read_row_groups(groups, columns=wanted)
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(uri, error) from error
     position = table["position"]

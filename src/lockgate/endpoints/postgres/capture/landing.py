@@ -25,7 +25,9 @@ from typing import Final, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lockgate.endpoints.postgres.capture.clusters import clustered
 from lockgate.endpoints.postgres.capture.status import Counters
+from lockgate.endpoints.postgres.pgoutput.segments import shape_of
 from lockgate.model.errors import (
     LockgateError,
     ObjectMissing,
@@ -231,7 +233,7 @@ class Landing:
             raise
 
     def _hold(self, table: pa.Table) -> None:
-        segment = self._writer.write(table)
+        segment = self._writer.write(*clustered(table, shape_of(table.schema)))
         with self._turn:
             self._held.append(_Held(segment, pc.max(table["seq"]).as_py() + 1))
 

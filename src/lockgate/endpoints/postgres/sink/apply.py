@@ -47,6 +47,7 @@ from lockgate.model.errors import DataRefused, LockgateError, Terminal
 from lockgate.model.floors import Floors, least
 from lockgate.model.positions import Position
 from lockgate.model.secret import Secret
+from lockgate.model.spans import KeyRange
 from lockgate.store.changelog.reading import read_segments
 
 __all__ = ["Way", "apply", "log_of", "net_of", "quieten"]
@@ -59,8 +60,9 @@ _MEMORY: Final = (
 )
 """For the joins with staged rows: in less memory they take the rows in no good order."""
 
-Read = Callable[[Sequence[str], Position, Position], pa.Table]
-"""Where segments of one shape are → their changes past one position, up to another."""
+Read = Callable[[Sequence[str], Position, Position, Sequence[KeyRange] | None], pa.Table]
+"""Where segments of one shape are → their changes past one position, up to another, at least
+those of the keys in some ranges."""
 
 
 class Way(enum.Enum):
@@ -119,13 +121,14 @@ def log_of(item: ApplyItem, read: Read = read_segments) -> Log:
     after, to = least(floors), item.to
     window = Window(floors, to, item.parts)
     if window.whole or not item.shape.key:
-        table = read(item.segments, after, to)
+        table = read(item.segments, after, to, None)
     else:
         # File by file, so that no more is ever in memory than one file and what is ours.
-        pieces = (read((path,), after, to) for path in item.segments)
+        ours = [keys for keys, _ in floors]
+        pieces = (read((path,), after, to, ours) for path in item.segments)
         table = pa.concat_tables([concerned(piece, item.shape, window) for piece in pieces])
         if moves_large_values(table, item.shape):
-            table = read(item.segments, after, to)
+            table = read(item.segments, after, to, None)
     return Log.of(table, item.shape, after, to)
 
 
