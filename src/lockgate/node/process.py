@@ -43,6 +43,9 @@ from lockgate.model.instructions import (
 __all__ = ["Loopback", "NodeProcess", "now_ms"]
 
 _CLOSERS = 2
+_EAGER_MS = 3_000
+_EAGER_TICK_MS = 20
+"""A young process ticks more often: many short steps lie between its start and its first row."""
 _LOOK_S = 0.2
 _Seen = TypeVar("_Seen")
 
@@ -155,12 +158,14 @@ class NodeProcess:
     def _loop(self) -> None:
         tick_ms = self._config.timing.tick_ms
         due = now_ms()
+        eager_until = due + _EAGER_MS
         while True:
             wait_ms = due - now_ms()
             event: Event | _Look | _Over | None
             if wait_ms <= 0:
                 event = Tick()
-                due = now_ms() + tick_ms
+                now = now_ms()
+                due = now + (tick_ms if now > eager_until else min(tick_ms, _EAGER_TICK_MS))
             else:
                 try:
                     event = self._events.get(timeout=wait_ms / 1000)

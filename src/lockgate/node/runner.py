@@ -53,6 +53,8 @@ __all__ = ["FeedRunner"]
 
 NODE: Final = "local"
 ANSWER_S: Final = 30.0
+CHECK_S: Final = 0.5
+"""How often somebody who waits looks whether the feed is still well."""
 NOT_YET: Final = frozenset({"not-coordinator", "coordinator-starting"})
 
 
@@ -70,7 +72,7 @@ class FeedRunner:
         """Prepare; nothing runs before `start`. A Spark that is handed in is left running."""
         self._home = Home(home)
         self._config = config
-        self._core_config = core or CoreConfig(Timing(tick_ms=100))
+        self._core_config = core or CoreConfig(Timing(tick_ms=100, resend_ms=200))
         self._spark_given = spark
         self._spark: Spark | None = spark if isinstance(spark, Spark) else None
         self._spark_lock = threading.Lock()
@@ -293,9 +295,15 @@ class FeedRunner:
         return status
 
     def _until(self, done: Callable[[], bool], deadline: float, what: str) -> None:
+        check_at = time.monotonic()
         while not done():
+            now = time.monotonic()
+            if now < min(check_at, deadline):
+                time.sleep(0.05)
+                continue
             status = self.check()
-            if time.monotonic() > deadline:
+            check_at = now + CHECK_S
+            if now > deadline:
                 raise Transient(
                     f"{what} in time",
                     object_=self._config.name,

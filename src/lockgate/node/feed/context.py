@@ -53,7 +53,7 @@ PART_ROWS = 150_000
 PART_ROWS_MAX = 400_000
 """A part of more rows than this would take too much of a task's memory: then there are more parts.
 
-Not fewer rows than needed either: every part reads all files of the batch to find its own rows."""
+A power of two of them: then a part's keys are those of whole groups in the files (`clusters`)."""
 
 
 class LogNews(NamedTuple):
@@ -231,7 +231,7 @@ class FeedContext:
         uris = tuple(self.files.uri(segment.path) for segment in work.segments)
         one.batch_parts = parts = 1
         if work.rows > PART_ROWS and shape.key and not one.one_part and not leaves_values(uris):
-            parts = max(slots, -(-work.rows // PART_ROWS_MAX))
+            parts = max(slots, _power_of_two(-(-work.rows // PART_ROWS_MAX)))
         numbers: Sequence[int] = (0,)
         if parts > 1:
             batch = self.sink.record_batch(
@@ -298,3 +298,8 @@ class FeedContext:
         """The feed is removed: its change log goes too."""
         self.changelog.forget(self.feed, token)
         self.files.remove(self.feed)
+
+
+def _power_of_two(least: int) -> int:
+    """The smallest that is not less."""
+    return 1 << (least - 1).bit_length()

@@ -59,7 +59,7 @@ class CaptureOptions(Value, frozen=True):
 
     flush_ms: int = 200
     """After the first change that is not in the log. The most that the log lags for nothing."""
-    idle_ms: int = 500
+    idle_ms: int = 250
     """Between two flushes that move the log's end only."""
     rows_max: int = 250_000
     bytes_max: int = 64 << 20

@@ -26,9 +26,11 @@ _ROWS_MIN: Final = 20_000
 """Fewer are read whole as quickly."""
 
 
-def clustered(table: pa.Table, shape: TableShape) -> tuple[pa.Table, list[Group]]:
+def clustered(
+    table: pa.Table, shape: TableShape, rows_min: int = _ROWS_MIN
+) -> tuple[pa.Table, list[Group]]:
     """The changes, group after group; as they are, and no groups, when that is not worth it."""
-    if table.num_rows < _ROWS_MIN or not shape.key:
+    if table.num_rows < rows_min or not shape.key:
         return table, []
     table = table.combine_chunks()
     places = _places(table, shape)
