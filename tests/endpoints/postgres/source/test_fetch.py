@@ -4,6 +4,7 @@ import random
 import threading
 from collections.abc import Iterator
 
+import msgspec
 import psycopg
 import pytest
 
@@ -16,6 +17,7 @@ from tests.support.changes import Place, collect, inserts, messages, place, text
 from tests.support.waiting import until
 
 SMALL = FetchOptions(backlog_bytes=100_000, grace_s=0.5)
+STREAM_ONLY = msgspec.structs.replace(SMALL, backlog_bytes=0)
 """With which a few thousand rows are a backlog."""
 
 
@@ -100,13 +102,13 @@ def test_it_can_be_told_to_stream_only(here: Place) -> None:
 
 def test_without_room_for_a_backlog_it_streams(here: Place) -> None:
     database = psycopg.sql.Identifier(here.connection.info.dbname)
-    for setting in ("temp_file_limit TO '1MB'", "work_mem TO '64kB'"):
-        here.connection.execute(
-            psycopg.sql.SQL("ALTER DATABASE {} SET {}").format(database, psycopg.sql.SQL(setting))
-        )
+    here.connection.execute(
+        psycopg.sql.SQL("ALTER DATABASE {} SET temp_file_limit TO '1MB'").format(database)
+    )
+    options = msgspec.structs.replace(SMALL, chunk_work_mem="64kB")
     here.write(20_000, "some text that takes room " * 5)
     try:
-        with opened(here) as fetch:
+        with opened(here, options=options) as fetch:
             assert fetch.way == "backlog"
             assert len(texts(collect(fetch, inserts(20_000)))) == 20_000
             assert fetch.way == "stream"
@@ -194,22 +196,25 @@ def test_whoever_dies_each_row_comes_once_and_in_order(here: Place, seed: int) -
     sizes = [chance.choice([1, 3, 20, 400, 4000]) for _ in range(80)]
     expected = [f"{i}/{j}".encode() for i, size in enumerate(sizes) for j in range(1, size + 1)]
 
-    def write() -> None:
+    def write(first: int, last: int) -> None:
         with psycopg.connect(here.url.to_wire().decode(), autocommit=True) as connection:
-            for i, size in enumerate(sizes):
+            for i, size in enumerate(sizes[first:last], first):
                 connection.execute(
                     "INSERT INTO t (text) SELECT %s || '/' || j FROM generate_series(1, %s) j",
                     (i, size),
                 )
 
-    writer = threading.Thread(target=write)
-    writer.start()
+    # The first reader meets a backlog, the second takes none: so both ways are gone.
+    write(0, 40)
+    writer = threading.Thread(target=write, args=(40, 80))
     durable: list[bytes] = []
     resolved, ways, lives = here.start - 1, set(), 0
     while len(durable) < len(expected):
         lives += 1
         assert lives < 300
-        fetch = opened(here, resolved)
+        if lives == 2:
+            writer.start()
+        fetch = opened(here, resolved, STREAM_ONLY if lives == 2 else SMALL)
         pending: list[bytes] = []
         for _ in range(chance.randint(1, 12)):
             chunk = fetch.read(0.1)

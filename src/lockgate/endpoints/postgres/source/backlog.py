@@ -45,8 +45,6 @@ from lockgate.model.positions import Position
 __all__ = ["Backlog", "NoRoomForBacklog"]
 
 _BUFFER_BYTES: Final = 64 << 20
-_WORK_MEM: Final = "128MB"
-"""The server holds a chunk before it sends it: with less than this, in a file of its own."""
 _CHANGES_FIRST: Final = 50_000
 _CHANGES_MAX: Final = 500_000
 _GROWTH: Final = 4
@@ -82,9 +80,7 @@ class Backlog:
         use any more.
         """
         self._slot, self._publication, self._label = slot, publication, url.label
-        self._connection = open_reader(
-            url, purpose, replication=False, settings={"work_mem": _WORK_MEM, **(settings or {})}
-        )
+        self._connection = open_reader(url, purpose, replication=False, settings=settings or {})
         try:
             self.temporary = temporary_slot_name(slot, self._connection.info.backend_pid)
             slots.check(self._connection, slot)

@@ -46,9 +46,11 @@ class FetchOptions(Value, frozen=True):
 
     backlog_bytes: int = 32 << 20
     """With more log than this in front of us, it is a backlog. 0 for never."""
-    decoding_work_mem: str = "256MB"
+    decoding_work_mem: str = "512MB"
     """What the server may use to decode a backlog before it spills transactions to disk, which
     makes it three times as slow. Empty for the server's own setting."""
+    chunk_work_mem: str = "128MB"
+    """The server holds a chunk of a backlog before it sends it: what is more goes into a file."""
     grace_s: float = 10.0
     """How long a former owner's connection may go on reading before it is ended."""
 
@@ -198,7 +200,7 @@ class Fetch:
 
     def _begin_backlog(self) -> None:
         self._end_reader()
-        settings = {}
+        settings = {"work_mem": self._options.chunk_work_mem}
         if self._options.decoding_work_mem:
             settings["logical_decoding_work_mem"] = self._options.decoding_work_mem
         try:
