@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lockgate.endpoints.postgres.pgoutput.decoder import Decoded
 from lockgate.endpoints.postgres.pgoutput.relations import Relation
-from lockgate.endpoints.postgres.pgoutput.segments import shape_of
+from lockgate.store.changelog.shapes import shape_of
 from tests.support.pgoutput_reference import EPOCH_MICROS, Change, Row
 
 UNCHANGED = object()

@@ -10,10 +10,10 @@ import pytest
 from lockgate.endpoints.postgres.pgoutput.decoder import Decoded, Decoder
 from lockgate.endpoints.postgres.pgoutput.frames import find_frames
 from lockgate.endpoints.postgres.pgoutput.relations import Relation, TablePlan
-from lockgate.endpoints.postgres.pgoutput.segments import shape_of
 from lockgate.endpoints.postgres.pgoutput.sources import xlog
 from lockgate.endpoints.postgres.pgoutput.transactions import TooManyRuns
 from lockgate.model.tables import Identity, TableName
+from lockgate.store.changelog.shapes import shape_of
 from tests.support.pgoutput_bytes import changes_of, comparable, joined
 from tests.support.pgoutput_reference import ReferenceDecoder
 from tests.support.streams import DDL_TABLE, Stream

@@ -27,7 +27,6 @@ import pyarrow.compute as pc
 
 from lockgate.endpoints.postgres.capture.clusters import clustered
 from lockgate.endpoints.postgres.capture.status import Counters
-from lockgate.endpoints.postgres.pgoutput.segments import shape_of
 from lockgate.model.errors import (
     LockgateError,
     ObjectMissing,
@@ -46,6 +45,7 @@ from lockgate.store.changelog import (
     SegmentFiles,
     sweep,
 )
+from lockgate.store.changelog.shapes import shape_of
 
 __all__ = ["Flush", "Landing", "Log"]
 

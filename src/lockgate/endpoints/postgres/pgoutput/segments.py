@@ -21,11 +21,9 @@ import pyarrow as pa
 
 from lockgate.endpoints.postgres.types import arrow_type
 from lockgate.model.tables import Column, Identity, TableShape
+from lockgate.store.changelog.shapes import SHAPE
 
-__all__ = ["OPS", "SHAPE", "old_columns", "segment_schema", "shape_of"]
-
-SHAPE: Final = b"lockgate.shape"
-"""The key of the schema's metadata under which the shape stands."""
+__all__ = ["OPS", "old_columns", "segment_schema"]
 
 OPS: Final = b"IUDT"
 
@@ -52,11 +50,6 @@ def segment_schema(shape: TableShape) -> pa.Schema:
         ],
         metadata={SHAPE: msgspec.json.encode(shape)},
     )
-
-
-def shape_of(schema: pa.Schema) -> TableShape:
-    """The shape that a segment's schema carries."""
-    return msgspec.json.decode((schema.metadata or {})[SHAPE], type=TableShape)
 
 
 def _struct(columns: tuple[Column, ...]) -> pa.DataType:
