@@ -52,14 +52,26 @@ def test_a_backlog_is_fetched_in_bulk_and_then_it_streams(here: Place, door: Pos
         assert len(texts(collect(fetch, inserts(5000)))) == 5000
         assert here.state().confirmed == here.start  # nothing of it is durable yet
         here.write(3, "more")
-        assert len(texts(collect(fetch, inserts(3)))) == 3
+        assert fetch.read(0.01) is None  # the little that is left is the stream's
         assert fetch.way == "backlog"
         fetch.acknowledge(fetch.received - 1)
-        here.write(4, "then")
-        assert len(texts(collect(fetch, inserts(4)))) == 4
+        assert len(texts(collect(fetch, inserts(3)))) == 3
+        assert fetch.way == "stream"
+        assert here.state().confirmed > here.start
+
+
+def test_after_a_backlog_the_server_need_not_decode_it_again(here: Place) -> None:
+    """The slot's restart position comes along, as far as the log has places to start from."""
+    here.write(2500, "one")
+    here.connection.execute("CHECKPOINT")
+    here.write(2500, "two")
+    here.connection.execute("CHECKPOINT")
+    end = slot.log_end(here.connection)
+    with opened(here) as fetch:
+        assert len(texts(collect(fetch, inserts(5000)))) == 5000
         fetch.acknowledge(fetch.received - 1)
         until(lambda: [fetch.read(0.05)] and fetch.way == "stream", 60.0)
-        assert here.state().confirmed > here.start
+        assert end - here.state().restart < 1000
 
 
 def test_a_large_transaction_is_taken_out_of_the_stream(here: Place) -> None:

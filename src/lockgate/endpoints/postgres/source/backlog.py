@@ -73,8 +73,10 @@ class Backlog:
         settings: dict[str, str] | None = None,
         buffer_bytes: int = _BUFFER_BYTES,
         changes: int = _CHANGES_FIRST,
+        near_bytes: int = 0,
     ) -> None:
-        """Fetch everything that is not before `after`, about so many `changes` at first.
+        """Fetch everything that is not before `after`, about so many `changes` at first, until
+        no more than `near_bytes` of log are left.
 
         Raises NoSlotLeft when the server has no slot to spare, SlotLost when the slot is of no
         use any more.
@@ -91,6 +93,7 @@ class Backlog:
             self._connection.close()
             raise
         self._buffer_bytes = buffer_bytes
+        self._near_bytes = near_bytes
         self._inbox = Inbox(self._wire, buffer_bytes)
         self._rows = CopyRows()
         self._wanted = changes
@@ -98,7 +101,8 @@ class Backlog:
         """Of the chunk that is coming in."""
         self._busy = False
         self.caught_up = False
-        """True when the last chunk went to the end of the log. Then `more` asks for the next."""
+        """True when the last chunk went to the end of the log, or near it. Then nothing comes
+        until `more` asks for it."""
         self.more()
 
     def __enter__(self) -> Self:
@@ -131,8 +135,8 @@ class Backlog:
     def read(self, timeout_s: float, control: psycopg.Connection) -> Chunk | None:
         """The next changes; None when nothing came in time, or nothing was asked for.
 
-        When they reach to the end of the log, its position is read over `control`. Raises
-        SourceLost, SlotLost, PublicationLost, NoRoomForBacklog.
+        How far a whole chunk reaches is read over `control`. Raises SourceLost, SlotLost,
+        PublicationLost, NoRoomForBacklog.
         """
         if not self._busy:
             return None
@@ -147,11 +151,14 @@ class Backlog:
         wal_end = None
         if done:
             self._busy = False
-            self.caught_up = self._changes < self._wanted
+            wal_end = slots.check(control, self.temporary).confirmed
+            # Another look at the log's end costs the server all that it has decoded since its
+            # restart position, a giant transaction among it: not for the little that is left.
+            self.caught_up = (
+                self._changes < self._wanted or slots.log_end(control) - wal_end <= self._near_bytes
+            )
             self._wanted = self._next_size()
-            if self.caught_up:
-                wal_end = slots.check(control, self.temporary).confirmed
-            else:
+            if not self.caught_up:
                 self.more()
         return Chunk(data, starts, ends, wal_end)
 

@@ -36,7 +36,7 @@ __all__ = ["Fetch", "FetchOptions"]
 _LOOK_S: Final = 5.0
 """How often a stream is compared with the end of the log."""
 _POLL_S: Final = 0.1
-"""How often the end of the log is asked for more before the stream can start."""
+"""How often it is asked whether all is durable, before the stream can start."""
 _RELIEF_BYTES: Final = 1 << 30
 """During a backlog the slot is advanced when it could free so much log."""
 
@@ -83,6 +83,7 @@ class Fetch:
         self._stream: Stream | None = None
         self._backlog: Backlog | None = None
         self._may_backlog = self._options.backlog_bytes > 0
+        self._near_bytes = self._options.backlog_bytes // 4
         self._turn = False
         """True when the next read is to begin in the other way."""
         self._look_at = 0.0
@@ -180,13 +181,14 @@ class Fetch:
 
     def _read_backlog(self, backlog: Backlog, timeout_s: float) -> Chunk | None:
         if backlog.caught_up:
-            behind = self._behind()
-            if behind <= self._options.backlog_bytes // 4 and self._durable >= self.received:
+            if self._behind() > self._near_bytes:
+                backlog.more()
+            elif self._durable >= self.received:
                 self._begin_stream()
                 return self._read_stream(timeout_s)
-            if behind <= self._options.backlog_bytes // 4:
+            else:
                 time.sleep(min(timeout_s, _POLL_S))
-            backlog.more()
+                return None
         if self._durable - self._advanced >= _RELIEF_BYTES:
             self._confirm()
         try:
@@ -211,6 +213,7 @@ class Fetch:
                 self.received,
                 purpose=f"{self._purpose} backlog",
                 settings=settings,
+                near_bytes=self._near_bytes,
             )
         except NoSlotLeft:
             self._may_backlog = False
@@ -258,12 +261,4 @@ class Fetch:
     def _behind(self) -> int:
         """How much log the source has written since what was received."""
         with faults(object_=self._url.label, operation="read the end of the log"):
-            row = self._control.execute(_END).fetchone()
-        assert row is not None
-        return max(0, int(row[0]) - self.received)
-
-
-_END: Final = """
-SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
-             ELSE pg_current_wal_flush_lsn() END - '0/0'::pg_lsn)::bigint
-"""
+            return max(0, slots.log_end(self._control) - self.received)

@@ -29,6 +29,7 @@ __all__ = [
     "check",
     "create",
     "drop",
+    "log_end",
     "lsn_text",
     "read",
     "release",
@@ -83,6 +84,13 @@ SELECT pg_terminate_backend(s.active_pid)
   FROM pg_replication_slots s JOIN pg_stat_activity a ON a.pid = s.active_pid
  WHERE s.slot_name = %s AND s.active_pid = %s AND a.application_name LIKE 'lockgate %%'
 """
+
+
+def log_end(connection: psycopg.Connection) -> Position:
+    """Up to where the server's log can be decoded now."""
+    row = connection.execute(_LOG_END).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def lsn_text(position: Position) -> str:
@@ -146,15 +154,22 @@ def advance(connection: psycopg.Connection, name: str, to: Position) -> None:
     """Confirm everything before `to` without reading it. Nobody may be reading from the slot.
 
     The server walks through its log for it. A slot that is there already stays where it is.
+
+    It walks twice: on a walk the server takes note of one new restart position only, the first
+    one it meets, unless what it meets is confirmed already. After the first walk everything is,
+    and the second brings the restart position along; else the next reader would decode all of
+    it once more, several times as slowly as it is walked.
     """
     state = check(connection, name)
     if to <= state.confirmed:
         return
     try:
         with faults(object_=name, operation="advance a slot"):
-            connection.execute(
-                "SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", (name, lsn_text(to))
-            )
+            for step in (to - 1, to):
+                if step > state.confirmed:
+                    connection.execute(
+                        "SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", (name, lsn_text(step))
+                    )
     except Exception as error:
         if isinstance(error.__cause__, pg.ObjectInUse):
             raise _busy(state, error) from error
@@ -231,3 +246,8 @@ def _busy(state: SlotState | None, cause: BaseException | None = None) -> SlotBu
         operation="read changes",
         cause=cause,
     )
+
+_LOG_END: Final = """
+SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+             ELSE pg_current_wal_flush_lsn() END - '0/0'::pg_lsn)::bigint
+"""
