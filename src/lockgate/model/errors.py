@@ -10,6 +10,8 @@ Whether trying again can help is a type, so that the one retry helper needs no l
     │   └── DidNotLand        a commit that is known to have had no effect
     ├── Terminal          trying again changes nothing until somebody acts
     │   ├── UsageError
+    │   ├── NotFound          nobody knows the name
+    │   ├── Conflict          it cannot be done as things stand
     │   ├── MetastoreUnreadable
     │   ├── MetastoreTooNew
     │   ├── StorageFull
@@ -29,6 +31,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 __all__ = [
+    "Conflict",
     "DataRefused",
     "DidNotLand",
     "EndpointBusy",
@@ -40,6 +43,7 @@ __all__ = [
     "MetastoreUnavailable",
     "MetastoreUnreadable",
     "MissingPrivilege",
+    "NotFound",
     "ObjectMissing",
     "OutcomeUnknown",
     "StaleOwner",
@@ -123,6 +127,18 @@ class UsageError(Terminal):
 
     code = "usage"
     exit_code = 2
+
+
+class NotFound(Terminal):
+    """There is no feed, endpoint, node, span or table of this name."""
+
+    code = "not-found"
+
+
+class Conflict(Terminal):
+    """As things stand it cannot be done, and nothing was changed."""
+
+    code = "conflict"
 
 
 class MetastoreUnavailable(Transient):

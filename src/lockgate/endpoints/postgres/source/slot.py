@@ -247,6 +247,7 @@ def _busy(state: SlotState | None, cause: BaseException | None = None) -> SlotBu
         cause=cause,
     )
 
+
 _LOG_END: Final = """
 SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
              ELSE pg_current_wal_flush_lsn() END - '0/0'::pg_lsn)::bigint
