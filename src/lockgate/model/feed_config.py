@@ -33,6 +33,7 @@ from lockgate.model.conditions import not_one_condition
 from lockgate.model.errors import UsageError
 from lockgate.model.ids import FeedId
 from lockgate.model.patterns import Pattern, parse_pattern, reserved, split_name
+from lockgate.model.reading import convert, quoted, reveal, unfit
 from lockgate.model.secret import Secret
 from lockgate.model.value import Value
 
@@ -140,7 +141,7 @@ class FeedConfig(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def to_json(self) -> bytes:
         """The configuration as a document, for the metastore: URLs as written, passwords too."""
-        return msgspec.json.encode(self, enc_hook=_reveal)
+        return msgspec.json.encode(self, enc_hook=reveal)
 
 
 def read_config(document: Mapping[str, Any]) -> FeedConfig:
@@ -148,23 +149,15 @@ def read_config(document: Mapping[str, Any]) -> FeedConfig:
     for key, kind in (("masks", WrittenMask), ("rows", str), ("rename", str)):
         table = document.get(key)
         for name, value in table.items() if isinstance(table, Mapping) else ():
-            _converted(value, kind, _key(key, name))  # the reader's own error names no key here
-    config: FeedConfig = _converted(dict(document), FeedConfig, "")
+            convert(value, kind, quoted(key, name))  # the reader's own error names no key here
+    config: FeedConfig = convert(dict(document), FeedConfig)
     return config
 
 
 def config_from_json(data: bytes) -> FeedConfig:
     """The configuration that `to_json` wrote."""
-    document = _converted(msgspec.json.decode(data), dict[str, Any], "")
+    document = convert(msgspec.json.decode(data), dict[str, Any])
     return read_config(document)
-
-
-def _converted(value: object, kind: Any, key: str) -> Any:
-    try:
-        return msgspec.convert(value, kind, dec_hook=_secret)
-    except msgspec.ValidationError as error:
-        why = str(error)
-    raise _unfit(*_readable(why, key))
 
 
 # --- what can be known to be wrong ----------------------------------------------------------------
@@ -172,19 +165,19 @@ def _converted(value: object, kind: Any, key: str) -> Any:
 
 def _check_names(config: FeedConfig) -> None:
     if not _NAME.fullmatch(config.name):
-        raise _unfit(
+        raise unfit(
             f"{config.name!r} is no name of a feed",
             "name",
             "take at most 40 of a-z, 0-9, _ and -, a letter first",
         )
     for key in ("source", "target"):
         if not getattr(config, key):
-            raise _unfit("an endpoint is missing", key, "write its URL: postgres://…")
+            raise unfit("an endpoint is missing", key, "write its URL: postgres://…")
     takes = False
     for number, text in enumerate(config.tables):
         takes |= not _pattern(f"tables[{number}]", text, 2).leaves_out
     if not takes:
-        raise _unfit(
+        raise unfit(
             "no table is chosen",
             "tables",
             'name at least one, or a pattern: tables = ["public.*"]',
@@ -195,43 +188,43 @@ def _check_columns(config: FeedConfig) -> None:
     for number, text in enumerate(config.leave_out):
         _pattern(f"leave_out[{number}]", text, 3)
         if text in config.masks:
-            raise _unfit(
+            raise unfit(
                 f"{text} is left out and masked", f"leave_out[{number}]", "decide for one of them"
             )
     for text in config.masks:
-        _pattern(_key("masks", text), text, 3)
+        _pattern(quoted("masks", text), text, 3)
 
 
 def _check_rows(config: FeedConfig) -> None:
     for text, condition in config.rows.items():
-        key = _key("rows", text)
+        key = quoted("rows", text)
         if _pattern(key, text, 2).leaves_out:
-            raise _unfit("a row filter has nothing to leave out", key, "write it without the !")
+            raise unfit("a row filter has nothing to leave out", key, "write it without the !")
         if why := not_one_condition(condition):
-            raise _unfit(f"a row filter is not one condition: {why}", key, "write it as in WHERE")
+            raise unfit(f"a row filter is not one condition: {why}", key, "write it as in WHERE")
 
 
 def _check_renames(config: FeedConfig) -> None:
     taken: dict[tuple[str, ...], str] = {}
     for text, to in config.rename.items():
-        key = _key("rename", text)
+        key = quoted("rename", text)
         here, there = split_name(text), split_name(to)
         if len(here) not in {1, 2} or len(here) != len(there):
-            raise _unfit(
+            raise unfit(
                 f"{text} cannot become {to}",
                 key,
                 "rename a schema to a schema, or schema.table to schema.table, without * and ?",
             )
         if reserved(here[0]) or reserved(there[0]):
-            raise _unfit(
+            raise unfit(
                 "nothing is replicated out of or into a schema of the system or of Lockgate",
                 key,
                 "choose another schema",
             )
         if any(len(part.encode()) > 63 for part in there):
-            raise _unfit("a name has more than 63 bytes", key, "choose a shorter one")
+            raise unfit("a name has more than 63 bytes", key, "choose a shorter one")
         if len(there) == 2 and there in taken:
-            raise _unfit(
+            raise unfit(
                 f"{taken[there]} and {text} would both become {to}", key, "give each its own name"
             )
         taken[there] = text
@@ -240,9 +233,9 @@ def _check_renames(config: FeedConfig) -> None:
 def _check_numbers(config: FeedConfig) -> None:
     for key, (least, greatest) in _NUMBERS.items():
         if not least <= getattr(config, key) <= greatest:
-            raise _unfit("a number is out of range", key, f"take {least} to {greatest}")
+            raise unfit("a number is out of range", key, f"take {least} to {greatest}")
     if config.wal_stop_bytes <= config.wal_warn_bytes:
-        raise _unfit(
+        raise unfit(
             "the feed would stop before anybody is warned",
             "wal_stop_bytes",
             "make it greater than wal_warn_bytes",
@@ -252,57 +245,14 @@ def _check_numbers(config: FeedConfig) -> None:
 # --- inside ---------------------------------------------------------------------------------------
 
 
-def _unfit(what: str, key: str, hint: str) -> UsageError:
-    return UsageError(what, object_=key, hint=hint, operation="read the configuration")
-
-
 def _pattern(key: str, text: str, parts: int) -> Pattern:
     try:
         return parse_pattern(text, parts)
     except UsageError as error:
-        raise _unfit(error.what, key, error.hint) from None
-
-
-def _key(table: str, key: str) -> str:
-    return f'{table}."{key}"'
+        raise unfit(error.what, key, error.hint) from None
 
 
 def _mask(written: str | FixedMask) -> Mask:
     if isinstance(written, FixedMask):
         return Mask(MaskKind.FIXED, written.fixed)
     return Mask(MaskKind(written))
-
-
-def _secret(kind: type, value: object) -> Secret:
-    if kind is not Secret or not isinstance(value, str):
-        raise ValueError("expected a text")
-    return Secret(value)
-
-
-def _reveal(value: object) -> str:
-    if not isinstance(value, Secret):
-        raise TypeError(f"{type(value).__name__} has no place in a configuration")
-    return value.reveal()
-
-
-_UNKNOWN: Final = re.compile(r"unknown field `(?P<field>.*?)`")
-_MISSING: Final = re.compile(r"missing required field `(?P<field>.*?)`")
-_AT: Final = re.compile(r" - at `(?:key in )?\$?\.?(?P<at>.*?)`$")
-
-
-def _readable(why: str, key: str) -> tuple[str, str, str]:
-    """What a validation error means, at which key, and what helps."""
-    place = _AT.search(why)
-    what = why[: place.start()] if place else why
-    at = [key, place["at"] if place else ""]
-    for words, said, hint in (
-        (_UNKNOWN, "there is no such key", "see its spelling"),
-        (_MISSING, "a key is missing", "add it"),
-    ):
-        if found := words.search(what):
-            return said, ".".join(filter(None, [*at, found["field"]])), hint
-    return (
-        what[:1].lower() + what[1:],
-        ".".join(filter(None, at)),
-        "names with dots in them stand in quotes; see the documentation for what may stand here",
-    )
