@@ -110,6 +110,7 @@ class FeedRunner:
                 Changelog(self._metastore.transactions),
                 SegmentFiles(str(self._home.changelog)),
                 SparkHandle(self._have_spark, lambda: self._spark, self._lost_spark),
+                setup.Ends.of(self._config),
             )
             self._start_process()
             if entry.removing:
@@ -151,8 +152,9 @@ class FeedRunner:
 
     def remove(self) -> None:
         """End the feed for good: its rows at the sink's fence, its slot, publication and log."""
-        entry = msgspec.structs.replace(self._context.entry, removing=True)
-        self._book.write(entry)
+        self._book.change(
+            self._config.name, lambda found: msgspec.structs.replace(found, removing=True)
+        )
         self._finish_removal()
 
     def _finish_removal(self) -> None:
@@ -164,7 +166,7 @@ class FeedRunner:
             "the feed was not removed",
         )
         self._context.clear(Token(self._record().epoch, SEQ_MAX, 0))
-        setup.clear(self._book, self._context.entry)
+        setup.clear(self._book, self._context.entry, self._context.source)
 
     def _close(self) -> None:
         process = getattr(self, "_process", None)

@@ -3,12 +3,22 @@
 An entry is written before the first thing is made at an endpoint and removed after the last one
 is gone. So whatever of Lockgate's is found at an endpoint is named here, and a set-up that was
 broken off is taken up where it stopped, or cleared away.
+
+    enter ──► begin_attempt ──► write … write(start) ──► change(removing) ──► remove
+                   └── again, by whoever takes over ──┘
+
+Attempts at a set-up are numbered, and each makes a slot of its own, named here before it is made.
+What an earlier attempt still writes is refused: of two that set up the same feed, the later one
+does, and neither takes away what the other relies on.
 """
+
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import msgspec
 import sqlalchemy as sa
 
-from lockgate.model.errors import LockgateError
+from lockgate.model.errors import LockgateError, StaleOwner
 from lockgate.model.ids import FeedId, TableId
 from lockgate.model.positions import Position
 from lockgate.model.value import Value
@@ -17,6 +27,10 @@ from lockgate.store.tables import feeds, upsert
 from lockgate.store.transactions import Alive, Failed, Transactions
 
 __all__ = ["FeedBook", "FeedEntry"]
+
+T = TypeVar("T")
+
+_SLOT_BYTES_MAX: Final = 63
 
 
 class FeedEntry(Value, frozen=True):
@@ -42,6 +56,26 @@ class FeedEntry(Value, frozen=True):
     """The source logs its schema changes; otherwise the stream alone tells."""
     finished: bool = False
     """What the copy left to be built at the target, once the rows are there, is built."""
+    attempt: int = 0
+    """How often a set-up was begun."""
+    former_slots: tuple[str, ...] = ()
+    """Slots of earlier attempts, which may be there."""
+    error: str = ""
+    """Why the set-up cannot succeed until somebody acts; with it, nobody tries again."""
+
+    def next_attempt(self) -> "FeedEntry":
+        """The same feed, to be set up once more, with a slot that nobody else has used."""
+        if not self.attempt:
+            return msgspec.structs.replace(self, attempt=1)
+        first = self.former_slots[0] if self.former_slots else self.slot
+        number = self.attempt + 1
+        tail = f"_{number}"
+        return msgspec.structs.replace(
+            self,
+            attempt=number,
+            slot=first[: _SLOT_BYTES_MAX - len(tail)] + tail,
+            former_slots=(*self.former_slots, self.slot),
+        )
 
 
 class FeedBook:
@@ -50,34 +84,61 @@ class FeedBook:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
+    def enter(self, entry: FeedEntry) -> FeedEntry:
+        """Put a new feed in; answers the entry that is there, which may be another one's."""
+
+        def work(connection: sa.Connection, _: Alive) -> tuple[FeedEntry, bool]:
+            connection.execute(upsert(connection, feeds, change=False), _row(entry))
+            found = _found(connection, entry.feed)
+            assert found is not None
+            return found, True
+
+        return self._write(work)
+
+    def begin_attempt(self, feed: FeedId) -> FeedEntry:
+        """From now on, a set-up of this feed that somebody else has begun comes to nothing."""
+        return self.change(feed, FeedEntry.next_attempt)
+
     def write(self, entry: FeedEntry) -> None:
-        """Put an entry in, or in place of the feed's former one."""
+        """What an attempt at a set-up has come to. Raises StaleOwner when there is a later one,
+        or when the feed is being removed."""
 
-        def work(connection: sa.Connection, _: Alive) -> tuple[None, bool]:
-            body = msgspec.json.encode(entry).decode()
-            connection.execute(upsert(connection, feeds), {"feed": entry.feed, "body": body})
-            return None, True
+        def latest(found: FeedEntry) -> FeedEntry:
+            if found.attempt != entry.attempt or found.removing != entry.removing:
+                raise _stale(entry.feed)
+            return entry
 
-        try:
-            self._transactions.write(work)
-        except Failed as failed:
-            raise self._error(failed, "write the book of feeds") from failed
+        self.change(entry.feed, latest)
+
+    def change(self, feed: FeedId, how: Callable[[FeedEntry], FeedEntry]) -> FeedEntry:
+        """Have `how` change the entry as it is by now. Raises StaleOwner when there is none."""
+
+        def work(connection: sa.Connection, _: Alive) -> tuple[FeedEntry, bool]:
+            found = _found(connection, feed, update=True)
+            if found is None:
+                raise _stale(feed)
+            changed = how(found)
+            if changed != found:
+                connection.execute(upsert(connection, feeds), _row(changed))
+            return changed, changed != found
+
+        return self._write(work)
 
     def finish(self, feed: FeedId) -> None:
         """Have the feed's entry say that it is finished, and all else as it is by now."""
+        self.change(feed, lambda found: msgspec.structs.replace(found, finished=True))
 
-        def work(connection: sa.Connection, _: Alive) -> tuple[None, bool]:
-            found = _found(connection, feed, update=True)
-            if found is None:
-                return None, False
-            body = msgspec.json.encode(msgspec.structs.replace(found, finished=True)).decode()
-            connection.execute(upsert(connection, feeds), {"feed": feed, "body": body})
-            return None, True
+    def all(self) -> list[FeedEntry]:
+        """Every entry, by name."""
+
+        def work(connection: sa.Connection, _: Alive) -> list[FeedEntry]:
+            bodies = connection.execute(sa.select(feeds.c.body).order_by(feeds.c.feed)).scalars()
+            return [msgspec.json.decode(body, type=FeedEntry) for body in bodies]
 
         try:
-            self._transactions.write(work)
+            return self._transactions.read(work)
         except Failed as failed:
-            raise self._error(failed, "write the book of feeds") from failed
+            raise self._error(failed, "read the book of feeds") from failed
 
     def read(self, feed: FeedId) -> FeedEntry | None:
         """The feed's entry, or None."""
@@ -93,13 +154,29 @@ class FeedBook:
             connection.execute(sa.delete(feeds).where(feeds.c.feed == feed))
             return None, True
 
+        self._write(work)
+
+    def _write(self, work: Callable[[sa.Connection, Alive], tuple[T, bool]]) -> T:
         try:
-            self._transactions.write(work)
+            return self._transactions.write(work)
         except Failed as failed:
             raise self._error(failed, "write the book of feeds") from failed
 
     def _error(self, failed: Failed, operation: str) -> LockgateError:
         return as_error(failed.fault, self._transactions.label, operation)
+
+
+def _row(entry: FeedEntry) -> dict[str, str]:
+    return {"feed": entry.feed, "body": msgspec.json.encode(entry).decode()}
+
+
+def _stale(feed: FeedId) -> StaleOwner:
+    return StaleOwner(
+        "somebody else sets the feed up, or removes it",
+        object_=feed,
+        hint="nothing: it goes on there",
+        operation="set up a feed",
+    )
 
 
 def _found(connection: sa.Connection, feed: FeedId, *, update: bool = False) -> FeedEntry | None:

@@ -18,7 +18,6 @@ from lockgate.endpoints.postgres.ddl.changes import chooser
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.endpoints.postgres.source import heartbeat, wal
 from lockgate.endpoints.postgres.source.fetch import Fetch, FetchOptions
-from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.apply import ApplyError, ApplyItem, Receipt
 from lockgate.model.ddl import Ddl
 from lockgate.model.feed_config import FeedConfig, config_from_json
@@ -33,7 +32,7 @@ from lockgate.node.feed.following import following
 from lockgate.node.feed.plans import RelationPlans
 from lockgate.node.feed.rounds import Work
 from lockgate.node.feed.schema import SchemaSteps
-from lockgate.node.feed.setup import DDL_TABLE, numbered_shapes, shapes_of
+from lockgate.node.feed.setup import DDL_TABLE, Ends, numbered_shapes, shapes_of
 from lockgate.pipeline.apply import apply_items
 from lockgate.pipeline.jobs import SparkLost, interrupt
 from lockgate.pipeline.session import Spark
@@ -105,12 +104,12 @@ class FeedContext:
         changelog: Changelog,
         files: SegmentFiles,
         spark: SparkHandle,
+        ends: Ends,
     ) -> None:
         self.entry = entry
         self.feed: FeedId = entry.feed
         self.config: FeedConfig = config_from_json(bytes(entry.config))
-        self.source = PostgresUrl.parse(self.config.source)
-        self.target = PostgresUrl.parse(self.config.target)
+        self.source, self.target = ends
         self.sink = PostgresSink(self.target)
         self.changelog = changelog
         self.files = files

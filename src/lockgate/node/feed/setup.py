@@ -3,12 +3,14 @@
     book ──► target: fence, tables ──► source: DDL log, publication, slot ──► book: start
 
 Every step finds what an earlier attempt has made, so a set-up that was broken off is simply done
-again. The slot is made before anything is copied: from its position on no change is missed. As long
-as there is no start it is made anew each time: what came into the log since, schema changes too, is
-in the tables that are made now, and nothing was taken from it yet.
+again. The slot is made before anything is copied: from its position on no change is missed. Each
+attempt has a slot of its own: what came into the log before it, schema changes too, is in the
+tables that are made now. Attempts are numbered in the book: whoever comes later is the one that
+sets the feed up, and an earlier one, however long it was paused, has no say in the end.
 """
 
-from collections.abc import Collection
+import contextlib
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,9 +24,10 @@ from lockgate.endpoints.postgres.schema.compose import TablePlan
 from lockgate.endpoints.postgres.schema.definitions import TableDefinition
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.endpoints.postgres.source import publication, slot
+from lockgate.endpoints.postgres.source.errors import NotOurs
 from lockgate.endpoints.postgres.source.names import publication_name, slot_name
 from lockgate.endpoints.postgres.url import PostgresUrl
-from lockgate.model.errors import MissingPrivilege, Transient, UsageError
+from lockgate.model.errors import MissingPrivilege, StaleOwner, Transient, UsageError
 from lockgate.model.feed_config import FeedConfig, config_from_json
 from lockgate.model.ids import TableId
 from lockgate.model.selection import TableSelection, check_selection, selections
@@ -52,25 +55,45 @@ class Chosen(NamedTuple):
         return TablePlan.of(self.definition, self.selection, with_key=False)
 
 
+class Ends(NamedTuple):
+    """The endpoints of a feed."""
+
+    source: PostgresUrl
+    target: PostgresUrl
+
+    @classmethod
+    def of(cls, config: FeedConfig) -> "Ends":
+        """As the configuration has them, when it has URLs."""
+        return cls(PostgresUrl.parse(config.source), PostgresUrl.parse(config.target))
+
+
+def entry_of(config: FeedConfig, home: str) -> FeedEntry:
+    """A feed of which nothing is made yet. `home` tells installations of Lockgate apart."""
+    return FeedEntry(
+        config.name,
+        msgspec.Raw(config.to_json()),
+        slot_name(config.name, home),
+        publication_name(config.name, home),
+    )
+
+
 def set_up(book: FeedBook, config: FeedConfig, home: str) -> FeedEntry:
     """Have everything that the feed needs, and its entry in the book."""
-    entry = book.read(config.name)
-    if entry is None:
-        entry = FeedEntry(
-            config.name,
-            msgspec.Raw(config.to_json()),
-            slot_name(config.name, home),
-            publication_name(config.name, home),
-        )
-        book.write(entry)
-    else:
-        entry = _reconfigured(book, entry, config)
+    entry = _reconfigured(book, book.enter(entry_of(config, home)), config)
     if entry.removing:
         return entry
+    return make(book, entry, config, Ends.of(config))
+
+
+def make(book: FeedBook, entry: FeedEntry, config: FeedConfig, ends: Ends) -> FeedEntry:
+    """Have everything at the endpoints that the feed of this entry needs.
+
+    Raises StaleOwner when somebody else began to do the same after us.
+    """
     for _ in range(ATTEMPTS):
         if entry.start is not None:
             return entry
-        entry = _made(book, config, entry)
+        entry = _made(book, config, book.begin_attempt(entry.feed), ends)
     raise Transient(
         "the source's tables keep changing",
         object_=config.name,
@@ -91,16 +114,16 @@ def _reconfigured(book: FeedBook, entry: FeedEntry, config: FeedConfig) -> FeedE
             hint="give it the same endpoints, tables, columns and rows, or remove the feed first",
             operation="set up a feed",
         )
-    entry = msgspec.structs.replace(entry, config=msgspec.Raw(config.to_json()))
-    book.write(entry)
-    return entry
+    new = msgspec.Raw(config.to_json())
+    return book.change(entry.feed, lambda found: msgspec.structs.replace(found, config=new))
 
 
 def _essence(config: FeedConfig) -> tuple[object, ...]:
     """What the rows at the target depend on."""
+    ends = Ends.of(config)
     return (
-        PostgresUrl.parse(config.source).label,
-        PostgresUrl.parse(config.target).label,
+        ends.source.label,
+        ends.target.label,
         sorted(config.tables),
         sorted(config.leave_out),
         config.masks,
@@ -110,20 +133,22 @@ def _essence(config: FeedConfig) -> tuple[object, ...]:
     )
 
 
-def _made(book: FeedBook, config: FeedConfig, entry: FeedEntry) -> FeedEntry:
+def _made(book: FeedBook, config: FeedConfig, entry: FeedEntry, ends: Ends) -> FeedEntry:
     """One attempt. Without a start, somebody changed a table while it was described."""
-    source, target = PostgresUrl.parse(config.source), PostgresUrl.parse(config.target)
-    with connect(source, purpose=f"setup {config.name}", autocommit=True) as connection:
+    with connect(ends.source, purpose=f"setup {config.name}", autocommit=True) as connection:
         chosen = choose(connection, config)
-        entry = _prepare_target(book, target, config, entry, chosen)
+        entry = _prepare_target(book, ends.target, config, entry, chosen)
         logged = _install_log(connection)
         with discover.hold_still(connection, [each.definition.table for each in chosen]):
-            entry = _prepare_source(source, config, entry, chosen, logged)
+            entry = _prepare_source(ends.source, config, entry, chosen, logged)
         if entry.start is not None and logged and _missed(connection, entry, chosen):
-            slot.drop(connection, entry.slot, SLOT_GRACE_S)
             entry = msgspec.structs.replace(entry, start=None)
-    if entry.start is not None:
-        book.write(entry)
+        try:
+            if entry.start is not None:
+                book.write(entry)
+        except StaleOwner:
+            slot.drop(connection, entry.slot, SLOT_GRACE_S)
+            raise
     return entry
 
 
@@ -218,7 +243,7 @@ def _prepare_source(
                 ddl_log.add_capture(
                     connection, config.name, entry.publication, config.tables, config.rows
                 )
-        slot.drop(connection, entry.slot, SLOT_GRACE_S)
+        _drop_slots(connection, entry.former_slots)
         made = slot.create(connection, entry.slot)
     shapes: dict[TableId, TableShape] = {each.definition.table.id: each.shape for each in chosen}
     return msgspec.structs.replace(
@@ -232,16 +257,21 @@ def _prepare_source(
     )
 
 
-def clear(book: FeedBook, entry: FeedEntry) -> None:
+def clear(book: FeedBook, entry: FeedEntry, source: PostgresUrl) -> None:
     """Remove what was made for the feed at its source; its tables at the target stay."""
-    config = config_from_json(bytes(entry.config))
-    source = PostgresUrl.parse(config.source)
-    with connect(source, purpose=f"clear {config.name}", autocommit=True) as connection:
-        slot.drop(connection, entry.slot, SLOT_GRACE_S)
+    with connect(source, purpose=f"clear {entry.feed}", autocommit=True) as connection:
+        _drop_slots(connection, (*entry.former_slots, entry.slot))
         publication.drop(connection, entry.publication)
         if entry.logged:
             ddl_log.remove_capture(connection, entry.feed)
     book.remove(entry.feed)
+
+
+def _drop_slots(connection: psycopg.Connection, names: Iterable[str]) -> None:
+    """Slots of earlier attempts. What bears such a name and is not ours, none of them has made."""
+    for name in names:
+        with contextlib.suppress(NotOurs):
+            slot.drop(connection, name, SLOT_GRACE_S)
 
 
 def shapes_of(entry: FeedEntry) -> dict[TableId, TableShape]:
