@@ -53,13 +53,20 @@ class SqlMetastore:
     """A metastore in a SQL database. Safe to use from many threads; close it at the end."""
 
     def __init__(
-        self, backend: Backend, lease_ms: int, now_ms: Callable[[], Millis] | None
+        self,
+        backend: Backend,
+        lease_ms: int,
+        now_ms: Callable[[], Millis] | None,
+        address: str,
+        home: str,
     ) -> None:
         self._backend = backend
         self.transactions = Transactions(backend)
-        """For what else is kept in the same database: the change log."""
+        """For what else is kept in the same database: the change log, the service's books."""
         self._lease_ms = lease_ms
         self._now_ms = now_ms
+        self._address = address
+        self._home = home
         self._doubts: dict[Scope, tuple[int, int]] = {}
         """Per scope, fence and serial of the batch that may have landed."""
         self._doubts_lock = threading.Lock()
@@ -72,12 +79,15 @@ class SqlMetastore:
         lease_ms: int,
         now_ms: Callable[[], Millis] | None = None,
         timeout_ms: int = TIMEOUT_MS,
+        address: str = "",
+        home: str = "",
     ) -> Self:
         """The metastore at `url`, made if nothing is there, migrated if it is an older one.
 
-        `now_ms` takes the place of the store's clock, for tests. Raises MetastoreTooNew,
-        MetastoreUnreadable, MetastoreUnavailable, StorageFull or UsageError; an old metastore
-        is then as it was.
+        `address` and `home` are those of the node that will join through it: where the others
+        reach it, and which directory is its own. `now_ms` takes the place of the store's clock,
+        for tests. Raises MetastoreTooNew, MetastoreUnreadable, MetastoreUnavailable, StorageFull
+        or UsageError; an old metastore is then as it was.
         """
         location = locate(url)
         backend: Backend = (
@@ -85,7 +95,7 @@ class SqlMetastore:
             if isinstance(location, SqliteLocation)
             else PostgresBackend(location, timeout_ms)
         )
-        store = cls(backend, lease_ms, now_ms)
+        store = cls(backend, lease_ms, now_ms, address, home)
         try:
             store._prepare()
         except BaseException:
@@ -116,11 +126,19 @@ class SqlMetastore:
     # --- leases ---------------------------------------------------------------------------------
 
     def join(self, node: NodeId, asked_at: Millis) -> Joined | JoinFailed:
-        """Raise the incarnation of `node` and give it a lease."""
-        try:
-            ref = self.transactions.write(
-                lambda c, _: (leases.join(c, node, self._clock, self._lease_ms), True)
+        """Raise the incarnation of `node` and give it a lease.
+
+        Raises StaleOwner while a process of another home holds the lease of that name.
+        """
+
+        def work(connection: sa.Connection, _: Alive) -> tuple[NodeRef, bool]:
+            joined = leases.join(
+                connection, node, self.clock, self._lease_ms, self._address, self._home
             )
+            return joined, True
+
+        try:
+            ref = self.transactions.write(work)
         except Failed as failed:
             return JoinFailed(failed.fault.why)
         return Joined(ref, asked_at)
@@ -129,7 +147,7 @@ class SqlMetastore:
         """Prolong a running lease, elect `ref` if the coordinator's lease has run out."""
 
         def work(connection: sa.Connection, _: Alive) -> tuple[Renewed | LeaseLost, bool]:
-            seen = leases.renew(connection, ref, self._clock, self._lease_ms)
+            seen = leases.renew(connection, ref, self.clock, self._lease_ms)
             if seen is None:
                 return LeaseLost(ref), False
             return Renewed(ref, asked_at, members=seen[0], leader=seen[1]), True
@@ -141,7 +159,22 @@ class SqlMetastore:
         except msgspec.MsgspecError as error:
             return RenewFailed(ref, f"a drain record cannot be read: {error}")
 
-    def _clock(self, connection: sa.Connection) -> Millis:
+    def leave(self, ref: NodeRef) -> bool:
+        """End the lease of exactly this life now, the coordinator's with it if it holds that.
+
+        True if there was one to end: asked again, or by a former life, it changes nothing.
+        Raises what `open` raises.
+        """
+
+        def work(connection: sa.Connection, _: Alive) -> tuple[bool, bool]:
+            ended = leases.leave(connection, ref, self.clock)
+            return ended, ended
+
+        with self.transactions.told("leave the cluster"):
+            return self.transactions.write(work)
+
+    def clock(self, connection: sa.Connection) -> Millis:
+        """The store's clock, for all who write a time within a transaction of theirs."""
         return self._now_ms() if self._now_ms else self._backend.now_ms(connection)
 
     # --- records --------------------------------------------------------------------------------

@@ -3,12 +3,18 @@
     lockgate_schema   one row: which migrations have run
     scopes            whose a scope is (fence), and how many batches landed in it (serial)
     records           what they left: one row per record, its body JSON
-    nodes             the newest life of every node that ever joined, and its lease
+    nodes             the newest life of every node that ever joined, its lease, and where it is
     leader            one row: the coordinator and its lease; node '' is nobody
     changelog         the change log of a feed: whose it is (token), from where to where it goes
     segments          its files; a file without a row is none of the log's
     schema_changes    what it says of schemas, a row per position
     log_shapes        what its tables look like at its end, where the stream alone tells
+    feed_book         what people asked feeds to be, and what was made for them at endpoints
+    endpoints         named databases
+    settings          what is decided once for the whole cluster
+    reports           what a node says of the feeds on it
+    history           who did what, when
+    tokens            who may ask for what: digests
 
 Text compares by code point on every backend, so that records come in one order everywhere.
 On PostgreSQL the tables live in the schema `lockgate`, put there by the engine's
@@ -23,14 +29,20 @@ from sqlalchemy.dialects import postgresql, sqlite
 __all__ = [
     "SCHEMA",
     "changelog",
+    "endpoints",
+    "feeds",
+    "history",
     "leader",
     "log_shapes",
     "nodes",
     "records",
+    "reports",
     "schema_changes",
     "schema_version",
     "scopes",
     "segments",
+    "settings",
+    "tokens",
     "upsert",
 ]
 
@@ -76,6 +88,8 @@ nodes = sa.Table(
     sa.Column("incarnation", sa.BigInteger, nullable=False),
     sa.Column("expires_at", sa.BigInteger, nullable=False),
     sa.Column("length_ms", sa.BigInteger, nullable=False),
+    sa.Column("address", sa.Text, nullable=False, server_default=""),
+    sa.Column("home", sa.Text, nullable=False, server_default=""),
 )
 
 leader = sa.Table(
@@ -137,6 +151,50 @@ feeds = sa.Table(
     _metadata,
     sa.Column("feed", _text(), primary_key=True),
     sa.Column("body", sa.Text, nullable=False),
+)
+
+endpoints = sa.Table(
+    "endpoints",
+    _metadata,
+    sa.Column("name", _text(), primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
+settings = sa.Table(
+    "settings",
+    _metadata,
+    sa.Column("key", _text(), primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
+reports = sa.Table(
+    "reports",
+    _metadata,
+    sa.Column("node", _text(), primary_key=True),
+    sa.Column("feed", _text(), primary_key=True),
+    sa.Column("incarnation", sa.BigInteger, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)
+
+history = sa.Table(
+    "history",
+    _metadata,
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("who", _text(), nullable=False),
+    sa.Column("verb", _text(), nullable=False),
+    sa.Column("object", _text(), nullable=False),
+    sa.Column("detail", sa.Text, nullable=False),
+    sa.Column("outcome", _text(), nullable=False),
+)
+
+tokens = sa.Table(
+    "tokens",
+    _metadata,
+    sa.Column("name", _text(), primary_key=True),
+    sa.Column("role", _text(), nullable=False),
+    sa.Column("digest", _text(), nullable=False),
 )
 
 

@@ -15,20 +15,24 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
+import msgspec
 import psycopg
 import sqlalchemy as sa
 
 from lockgate.model.ids import Millis
-from lockgate.store.faults import Fault
+from lockgate.store.faults import Fault, Kind, as_error
 from lockgate.store.postgres import PostgresBackend
 from lockgate.store.sqlite import SqliteBackend
 
-__all__ = ["DRIVER_ERRORS", "Alive", "Backend", "Failed", "Transactions"]
+__all__ = ["DRIVER_ERRORS", "Alive", "Backend", "Clock", "Failed", "Transactions"]
 
 Backend = SqliteBackend | PostgresBackend
 
 Alive = Callable[[], None]
 """To be called now and then in a long transaction, when the database has just answered."""
+
+Clock = Callable[[sa.Connection], Millis]
+"""The metastore's clock, read inside a transaction. Whoever writes a time takes it from here."""
 
 DRIVER_ERRORS: Final = (
     sa.exc.DBAPIError,
@@ -86,6 +90,17 @@ class Transactions:
                 return work(self._backend.snapshot(connection), alive)
         except DRIVER_ERRORS as error:
             raise Failed(self._backend.fault(error, committing=False)) from error
+
+    @contextlib.contextmanager
+    def told(self, operation: str) -> Iterator[None]:
+        """Whatever fails inside is told to people as an error of the metastore."""
+        try:
+            yield
+        except Failed as failed:
+            raise as_error(failed.fault, self.label, operation) from failed
+        except msgspec.MsgspecError as error:
+            damaged = Fault(Kind.DAMAGED, f"a row cannot be read: {error}", certain=True)
+            raise as_error(damaged, self.label, operation) from error
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[tuple[sa.Connection, Alive]]:

@@ -19,6 +19,7 @@ from lockgate.store.migrations import (
     v3_changelog,
     v4_feeds,
     v5_log_shapes,
+    v6_service,
 )
 from lockgate.store.tables import schema_version
 
@@ -32,6 +33,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     v3_changelog.migrate,
     v4_feeds.migrate,
     v5_log_shapes.migrate,
+    v6_service.migrate,
 )
 """MIGRATIONS[n - 1] makes version n."""
 
