@@ -1,16 +1,37 @@
-"""The executor of a node: an engine for each feed that has dispatchers here."""
+"""The executor of a node: an engine for each feed that has dispatchers here.
+
+    order ──► Door of the feed ──► context is being opened: the order waits
+                                └► open: the engine has it at once
+
+To open a feed's context the metastore is read, which may take long or fail, and the core's thread
+never waits. So each feed has a door: orders go through it in the order they came, and wait behind
+it as long as it is closed.
+"""
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 
-from lockgate.model.errors import LockgateError
-from lockgate.model.events import DispatcherEvent, SinkClosed, SinkCloseFailed, SinkEvent
+from lockgate.model.errors import LockgateError, ObjectMissing
+from lockgate.model.events import (
+    DispatcherEvent,
+    DispatcherFailed,
+    DispatcherStopped,
+    SinkClosed,
+    SinkCloseFailed,
+    SinkEvent,
+)
+from lockgate.model.feeds import Trouble
 from lockgate.model.ids import FeedId
-from lockgate.model.instructions import CloseSink
+from lockgate.model.instructions import CloseSink, StartDispatcher, StopDispatcher
 from lockgate.node.feed.context import FeedContext
 from lockgate.node.feed.engine import FeedEngine, Order
+from lockgate.node.feed.running import Parked, backoff_s, told
+
+__all__ = ["FeedExecutor", "SinkCloser"]
 
 ContextOf = Callable[[FeedId], FeedContext]
+Post = Callable[[DispatcherEvent], None]
 
 JOIN_S = 20.0
 
@@ -18,48 +39,165 @@ JOIN_S = 20.0
 class FeedExecutor:
     """`core.ports.Executor`, for real. Orders are handed on and never waited for."""
 
-    def __init__(self, context_of: ContextOf, post: Callable[[DispatcherEvent], None]) -> None:
+    def __init__(self, context_of: ContextOf, post: Post) -> None:
+        """`context_of` opens a feed's context anew at each call; it may block, and raise."""
         self._context_of = context_of
         self._post = post
-        self._engines: dict[FeedId, FeedEngine] = {}
-        self._ended: list[FeedEngine] = []
+        self._doors: dict[FeedId, _Door] = {}
+        self._ended: list[_Door] = []
         self._lock = threading.Lock()
 
     def carry_out(self, instruction: Order) -> None:
         """Begin what the instruction asks; events follow."""
-        self._engine(instruction.feed).order(instruction)
+        feed = instruction.feed
+        with self._lock:
+            door = self._doors.get(feed)
+            if door is None:
+                door = self._doors[feed] = _Door(feed, self._context_of, self._post)
+            door.order(instruction)
 
     def stop_everything(self) -> None:
         """Stop all dispatchers of this node at once; no event follows."""
         with self._lock:
-            engines = list(self._engines.values())
-            self._engines.clear()
-            self._ended += engines
-        for engine in engines:
-            engine.stop_everything()
+            doors = list(self._doors.values())
+            self._doors.clear()
+            self._ended += doors
+        for door in doors:
+            door.stop()
+
+    def rest(self, idle_s: float) -> None:
+        """End the engines that have had no dispatcher for so long."""
+        with self._lock:
+            resting = {feed for feed, door in self._doors.items() if door.idle_for(idle_s)}
+            doors = [self._doors.pop(feed) for feed in resting]
+            self._ended += doors
+        for door in doors:
+            door.stop()
+        self._join(doors)
 
     def join(self) -> None:
         """Wait until nothing runs any more. Not for the core's thread: it never waits."""
-        while self._ended:
-            self._ended.pop().join(JOIN_S)
+        self._join(list(self._ended))
+
+    def _join(self, doors: Iterable["_Door"]) -> None:
+        for door in doors:
+            door.join()
+            with self._lock:
+                if door in self._ended:
+                    self._ended.remove(door)
 
     def engine(self, feed: FeedId) -> FeedEngine | None:
         """The engine of a feed, for a look."""
-        return self._engines.get(feed)
+        door = self._doors.get(feed)
+        return None if door is None else door.engine
 
-    def _engine(self, feed: FeedId) -> FeedEngine:
+    def engines(self) -> dict[FeedId, FeedEngine]:
+        """All engines, for a look."""
+        doors = dict(self._doors)
+        return {feed: door.engine for feed, door in doors.items() if door.engine is not None}
+
+    def troubles(self) -> dict[FeedId, Parked]:
+        """What keeps feeds from being opened here."""
+        doors = dict(self._doors)
+        return {feed: door.trouble for feed, door in doors.items() if door.trouble is not None}
+
+
+class _Door:
+    """One feed here: its orders wait until its engine is there."""
+
+    def __init__(self, feed: FeedId, context_of: ContextOf, post: Post) -> None:
+        self._feed = feed
+        self._context_of = context_of
+        self._post = post
+        self._lock = threading.Lock()
+        self._waiting: list[Order] = []
+        self._stopped = threading.Event()
+        self._context: FeedContext | None = None
+        self.engine: FeedEngine | None = None
+        self.trouble: Parked | None = None
+        self._thread = threading.Thread(target=self._open, name=f"open {feed}", daemon=True)
+        self._thread.start()
+
+    def order(self, order: Order) -> None:
+        """For the engine, now or as soon as it is there."""
         with self._lock:
-            found = self._engines.get(feed)
-            if found is None:
-                found = FeedEngine(self._context_of(feed), self._post)
-                self._engines[feed] = found
-            return found
+            if self.engine is not None:
+                self.engine.order(order)
+            else:
+                self._waiting.append(order)
+
+    def idle_for(self, idle_s: float) -> bool:
+        """True when there was nothing to do here for so long."""
+        with self._lock:
+            return (
+                not self._waiting
+                and self.engine is not None
+                and time.monotonic() - self.engine.busy_at >= idle_s
+            )
+
+    def stop(self) -> None:
+        """Stop all of it at once."""
+        with self._lock:
+            self._stopped.set()
+            engine = self.engine
+        if engine is not None:
+            engine.stop_everything()
+
+    def join(self) -> None:
+        """Wait for the threads, then give connections back."""
+        self._thread.join(JOIN_S)
+        if self.engine is not None:
+            self.engine.join(JOIN_S)
+        if self._context is not None:
+            self._context.close()
+
+    def _open(self) -> None:
+        attempts = 0
+        while not self._stopped.is_set():
+            try:
+                context = self._context_of(self._feed)
+            except ObjectMissing as error:
+                self._fail(error)
+                return
+            except LockgateError as error:
+                attempts += 1
+                self.trouble = Parked(str(error), error.hint, attempts)
+                self._stopped.wait(backoff_s(attempts))
+                continue
+            self.trouble = None
+            self._begin(context)
+            return
+
+    def _begin(self, context: FeedContext) -> None:
+        with self._lock:
+            self._context = context
+            if self._stopped.is_set():
+                return
+            self.engine = FeedEngine(context, self._post)
+            for order in self._waiting:
+                self.engine.order(order)
+            self._waiting.clear()
+
+    def _fail(self, error: LockgateError) -> None:
+        """Nobody knows the feed: whatever was asked for it cannot be."""
+        trouble = Trouble(told(error), retryable=False)
+        while not self._stopped.is_set():
+            with self._lock:
+                orders, self._waiting = self._waiting, []
+            for order in orders:
+                if isinstance(order, StartDispatcher):
+                    span, token = order.spec.id, order.token
+                    self._post(DispatcherFailed(self._feed, span, token, trouble))
+                elif isinstance(order, StopDispatcher):
+                    self._post(DispatcherStopped(self._feed, order.span, order.token))
+            self._stopped.wait(backoff_s(1))
 
 
 class SinkCloser:
     """`core.ports.SinkFence`, for real: closes a feed at its target."""
 
     def __init__(self, context_of: ContextOf) -> None:
+        """`context_of` may answer with a context that others use too: it is left open."""
         self._context_of = context_of
 
     def close(self, instruction: CloseSink) -> SinkEvent:

@@ -9,9 +9,7 @@ simply started again with the same home: it goes on where the records say. If th
 after all, it ends: the one that was started last runs the feed.
 """
 
-import contextlib
 import queue
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -36,15 +34,14 @@ from lockgate.model.positions import Position
 from lockgate.model.records import FeedRecord
 from lockgate.node.executor import FeedExecutor, SinkCloser
 from lockgate.node.feed import setup
-from lockgate.node.feed.context import FeedContext, SparkHandle
+from lockgate.node.feed.context import FeedContext
 from lockgate.node.feed.engine import FeedEngine
 from lockgate.node.feed.following import UNLOGGED
 from lockgate.node.feed.running import HINT, Parked, Running
 from lockgate.node.home import Home, HomeMetastore
 from lockgate.node.process import Loopback, NodeProcess
-from lockgate.pipeline.jobs import warm_up
+from lockgate.node.spark import SparkKeeper
 from lockgate.pipeline.session import Spark, SparkOptions
-from lockgate.pipeline.session import start as start_spark
 from lockgate.store.changelog import Changelog, SegmentFiles
 from lockgate.store.feeds import FeedBook
 from lockgate.store.metastore import SqlMetastore
@@ -73,12 +70,9 @@ class FeedRunner:
         self._home = Home(home)
         self._config = config
         self._core_config = core or CoreConfig(Timing(tick_ms=100, resend_ms=200))
-        self._spark_given = spark
-        self._spark: Spark | None = spark if isinstance(spark, Spark) else None
-        self._spark_lock = threading.Lock()
+        self._spark = SparkKeeper(spark)
         self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         self._requests = 0
-        self._closed = False
 
     # --- life ---------------------------------------------------------------------------------
 
@@ -98,7 +92,7 @@ class FeedRunner:
         """Set the feed up if it is new, and let it run. Spark starts meanwhile."""
         self._home.take()
         lease_ms = self._core_config.timing.lease_ms
-        threading.Thread(target=self._warm_up, name="spark", daemon=True).start()
+        self._spark.warm_up_soon()
         try:
             self._metastore = SqlMetastore.open(self._home.metastore_url, lease_ms=lease_ms)
             book = FeedBook(self._metastore.transactions)
@@ -109,7 +103,7 @@ class FeedRunner:
                 book,
                 Changelog(self._metastore.transactions),
                 SegmentFiles(str(self._home.changelog)),
-                SparkHandle(self._have_spark, lambda: self._spark, self._lost_spark),
+                self._spark.handle,
                 setup.Ends.of(self._config),
             )
             self._start_process()
@@ -175,42 +169,9 @@ class FeedRunner:
             self._executor.join()
         if hasattr(self, "_context"):
             self._context.close()
-        with self._spark_lock:
-            self._closed = True
-            if self._spark is not None and self._spark is not self._spark_given:
-                self._spark.stop()
-                self._spark = None
+        self._spark.close()
         if hasattr(self, "_metastore"):
             self._metastore.close()
-
-    def _warm_up(self) -> None:
-        """A Spark that does not start is told of when it is needed, with the reason."""
-        with contextlib.suppress(LockgateError):
-            warm_up(self._have_spark())
-
-    def _have_spark(self) -> Spark:
-        with self._spark_lock:
-            if self._closed:
-                raise Transient("the runner has ended", object_=self._config.name, hint="")
-            if self._spark is not None and not self._spark.running:
-                self._let_go_of(self._spark)
-            if self._spark is None:
-                given = self._spark_given
-                options = given if isinstance(given, SparkOptions) else SparkOptions()
-                self._spark = start_spark(options)
-            return self._spark
-
-    def _lost_spark(self, spark: Spark) -> None:
-        """A job did not come to its end. A driver of our own tells whether it is gone; of one
-        behind a Connect address we cannot know, and another session there is cheap."""
-        with self._spark_lock:
-            if spark is self._spark and (spark.options.is_connect or not spark.running):
-                self._let_go_of(spark)
-
-    def _let_go_of(self, spark: Spark) -> None:
-        if spark is not self._spark_given:
-            spark.stop()
-            self._spark = None
 
     def _context_of(self, feed: FeedId) -> FeedContext:
         assert feed == self._config.name

@@ -38,6 +38,9 @@ class Dispatchers:
     def __iter__(self) -> Iterator[Running]:
         return iter(list(self._running.values()))
 
+    def __len__(self) -> int:
+        return len(self._running)
+
     def get(self, span: SpanId) -> Running | None:
         return self._running.get(span)
 

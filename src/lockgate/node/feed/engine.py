@@ -79,6 +79,8 @@ class FeedEngine:
         self._failures = 0
         """Rounds in a row that broke."""
         self.rows_applied = 0
+        self.busy_at = time.monotonic()
+        """When it last had a dispatcher, or an order."""
         self._capture = CaptureGuard(context, self._wake.set, self._inbox_put)
         self._copying = Copying(context, self._inbox_put, self._wake.set)
         self._interrupting: threading.Thread | None = None
@@ -89,6 +91,7 @@ class FeedEngine:
 
     def order(self, order: Order) -> None:
         """Take an order of the core's."""
+        self.busy_at = time.monotonic()
         self._inbox_put(order)
 
     def stop_everything(self) -> None:
@@ -157,6 +160,8 @@ class FeedEngine:
                 self._failures += 1
                 self._ended.wait(backoff_s(self._failures))
                 continue
+            if busy or len(self._dispatchers):
+                self.busy_at = time.monotonic()
             if not busy:
                 self._wake.wait(IDLE_S)
 
