@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from lockgate.model.tokens import AccessToken, Role
@@ -60,7 +61,7 @@ class Tokens:
     def _read(self, query: sa.Select[Any]) -> list[AccessToken]:
         def work(connection: sa.Connection, _: Alive) -> list[AccessToken]:
             return [
-                AccessToken(row.name, Role(row.role), row.digest)
+                AccessToken(row.name, msgspec.convert(row.role, Role), row.digest)
                 for row in connection.execute(query)
             ]
 

@@ -18,6 +18,7 @@ from lockgate.store.transactions import Alive, Clock, Transactions
 
 __all__ = ["History"]
 
+_ID_MAX: Final = 2**63 - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -54,7 +55,8 @@ class History:
         if object_:
             query = query.where(history.c.object == object_)
         if before is not None:
-            query = query.where(history.c.id < before)
+            # People may ask for any number; a column cannot hold any.
+            query = query.where(history.c.id < max(0, min(before, _ID_MAX)))
 
         def work(connection: sa.Connection, _: Alive) -> list[HistoryEntry]:
             return [

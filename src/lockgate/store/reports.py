@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from lockgate.model.ids import FeedId, Incarnation, Millis, NodeId, NodeRef
 from lockgate.model.value import Value
 from lockgate.store.tables import nodes, reports, upsert
+from lockgate.store.texts import fits
 from lockgate.store.transactions import Alive, Clock, Transactions
 
 __all__ = ["Report", "Reports"]
@@ -87,6 +88,8 @@ class Reports:
 
     def of(self, feed: FeedId) -> list[Report]:
         """What is said of one feed, by node."""
+        if not fits(feed):
+            return []
         return self._read(sa.select(reports).where(reports.c.feed == feed))
 
     def all(self) -> list[Report]:
