@@ -144,10 +144,10 @@ class SinkCloseFailed(Value, frozen=True):
     why: str = ""
 
 
-# --- people ---------------------------------------------------------------------------------
+# --- people, who may ask another node than the one that answers (hence the tags) -------------
 
 
-class CreateFeed(Value, frozen=True):
+class CreateFeed(Value, frozen=True, tag=True):
     """A new feed; an equal one that exists already is not an error."""
 
     request: str
@@ -155,28 +155,28 @@ class CreateFeed(Value, frozen=True):
     spec: FeedSpec
 
 
-class PauseFeed(Value, frozen=True):
+class PauseFeed(Value, frozen=True, tag=True):
     """Stop a feed, to be resumed."""
 
     request: str
     feed: FeedId
 
 
-class ResumeFeed(Value, frozen=True):
+class ResumeFeed(Value, frozen=True, tag=True):
     """Let a stopped or failed feed run again."""
 
     request: str
     feed: FeedId
 
 
-class RemoveFeed(Value, frozen=True):
+class RemoveFeed(Value, frozen=True, tag=True):
     """End a feed and forget it."""
 
     request: str
     feed: FeedId
 
 
-class MoveMaintainer(Value, frozen=True):
+class MoveMaintainer(Value, frozen=True, tag=True):
     """Give a feed another owner node."""
 
     request: str
@@ -184,14 +184,14 @@ class MoveMaintainer(Value, frozen=True):
     node: NodeId
 
 
-class DrainNode(Value, frozen=True):
+class DrainNode(Value, frozen=True, tag=True):
     """Empty a node."""
 
     request: str
     node: NodeId
 
 
-class MoveSpan(Value, frozen=True):
+class MoveSpan(Value, frozen=True, tag=True):
     """Run a span elsewhere."""
 
     request: str
@@ -200,7 +200,7 @@ class MoveSpan(Value, frozen=True):
     node: NodeId
 
 
-class SplitSpan(Value, frozen=True):
+class SplitSpan(Value, frozen=True, tag=True):
     """Cut a span at these keys."""
 
     request: str
@@ -209,7 +209,7 @@ class SplitSpan(Value, frozen=True):
     points: tuple[bytes, ...]
 
 
-class MergeSpans(Value, frozen=True):
+class MergeSpans(Value, frozen=True, tag=True):
     """Join neighbouring spans of one table."""
 
     request: str
