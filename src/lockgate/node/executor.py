@@ -11,7 +11,9 @@ it as long as it is closed.
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 
+from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.model.errors import LockgateError, ObjectMissing
 from lockgate.model.events import (
     DispatcherEvent,
@@ -196,15 +198,15 @@ class _Door:
 class SinkCloser:
     """`core.ports.SinkFence`, for real: closes a feed at its target."""
 
-    def __init__(self, context_of: ContextOf) -> None:
-        """`context_of` may answer with a context that others use too: it is left open."""
-        self._context_of = context_of
+    def __init__(self, sink_of: Callable[[FeedId], AbstractContextManager[PostgresSink]]) -> None:
+        self._sink_of = sink_of
 
     def close(self, instruction: CloseSink) -> SinkEvent:
         """Void the feed's tokens, or forget the feed, under the given token."""
         feed, token = instruction.feed, instruction.token
         try:
-            closed = self._context_of(feed).sink.close(feed, token, instruction.forget)
+            with self._sink_of(feed) as sink:
+                closed = sink.close(feed, token, instruction.forget)
         except LockgateError as error:
             return SinkCloseFailed(feed, token, str(error))
         if closed:

@@ -3,6 +3,8 @@
     <home>/metastore.db      what is decided and where everything stands
     <home>/changelog/        the changes, as files
     <home>/process           the process that runs it: the one that was started last
+    <home>/token             opens the service's interface; its owner's alone
+    <home>/identity          tells this home from any other
 
 Two processes on one home would be two lives of one node, and each would end the other's life, again
 and again. So a process that loses its life looks here before it begins another: if somebody else
@@ -14,6 +16,7 @@ import contextlib
 import errno
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +37,7 @@ from lockgate.model.batch import (
 from lockgate.model.errors import LockgateError, StaleOwner, StorageFull, Terminal
 from lockgate.model.ids import Millis, NodeId, NodeRef
 from lockgate.model.records import Scope
+from lockgate.model.secret import Secret
 from lockgate.store.metastore import SqlMetastore
 
 __all__ = ["Home", "HomeMetastore"]
@@ -72,6 +76,33 @@ class Home:
                 with contextlib.suppress(OSError):
                     new.unlink()
                 raise
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def token(self) -> Secret:
+        """The token that opens everything for whoever may read this directory; made when there is
+        none."""
+        return Secret(self._kept("token", lambda: secrets.token_urlsafe(32)))
+
+    def identity(self) -> str:
+        """What tells this directory from any other, wherever it is moved."""
+        return self._kept("identity", lambda: secrets.token_hex(16))
+
+    def _kept(self, name: str, make: Callable[[], str]) -> str:
+        """A text of this home's own, for the eyes of its owner only."""
+        path = self.path / name
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                if found := path.read_text("utf-8").strip():
+                    return found
+            new = path.with_suffix(f".{os.getpid()}")
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(f"{make()}\n")
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(path)
+            return path.read_text("utf-8").strip()
         except OSError as error:
             raise self._unusable(error) from error
 

@@ -21,7 +21,7 @@ from lockgate.core.node import NodeCore
 from lockgate.core.ports import Executor, Metastore, SinkFence, Transport
 from lockgate.model.config import CoreConfig
 from lockgate.model.events import Event, Tick
-from lockgate.model.ids import Millis, NodeId
+from lockgate.model.ids import Millis, NodeId, NodeRef
 from lockgate.model.instructions import (
     Answer,
     CloseSink,
@@ -88,7 +88,6 @@ class NodeProcess:
         self._store = ThreadPoolExecutor(1, thread_name_prefix="metastore")
         self._closer = ThreadPoolExecutor(_CLOSERS, thread_name_prefix="close")
         self._thread = threading.Thread(target=self._run, name=f"node {node}", daemon=True)
-        self._stopping = False
         self.failure: BaseException | None = None
         """What ended the process, when it was not asked to end."""
         self._transport = transport(self)
@@ -114,14 +113,18 @@ class NodeProcess:
         """Begin to live."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop all dispatchers, then the process. What is recorded stays for the next life."""
-        self._stopping = True
+    def stop(self) -> NodeRef | None:
+        """Stop all dispatchers, then the process. What is recorded stays for the next life.
+
+        Answers the life that has ended, whose lease may still run.
+        """
         self._events.put(None)
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         self._executor.stop_everything()
         self._store.shutdown(wait=True)
         self._closer.shutdown(wait=True)
+        return self._core.ref
 
     def post(self, event: Event) -> None:
         """Hand an event to the core; from any thread."""

@@ -74,6 +74,15 @@ class Applied(NamedTuple):
     """Where the span stands now, when it was applied."""
 
 
+class Upkeep(NamedTuple):
+    """What was seen while things were kept in order."""
+
+    finding: wal.WalFinding
+    """What there is to warn of."""
+    retained_bytes: int
+    """Log that the source keeps for the feed."""
+
+
 class SparkHandle(NamedTuple):
     """Spark, for those who use it and do not own it."""
 
@@ -271,23 +280,23 @@ class FeedContext:
 
     # --- upkeep -------------------------------------------------------------------------------
 
-    def upkeep(self, token: Token) -> wal.WalFinding:
+    def upkeep(self, token: Token) -> Upkeep:
         """Have an idle source's slot move on, mind its disk, delete what nobody needs.
 
-        Answers what there is to warn of. Raises WalLimitReached when the source's disk is worth
-        more than the feed.
+        Raises WalLimitReached when the source's disk is worth more than the feed.
         """
         with connect(self.source, purpose=f"upkeep {self.feed}", autocommit=True) as connection:
             heartbeat.beat(connection, self.feed)
             if self.entry.logged:
                 ddl_log.trim(connection)
             limits = wal.WalLimits(self.config.wal_warn_bytes, self.config.wal_stop_bytes)
-            finding = wal.stop_if_over(wal.retained(connection, self.entry.slot), limits)
+            kept = wal.retained(connection, self.entry.slot)
+            finding = wal.stop_if_over(kept, limits)
         below = self.sink.least_position(self.feed)
         if below is not None:
             keep = Retention(age_ms=self.config.retention_s * 1000)
             collect(self.changelog, self.files, self.feed, token, below + 1, keep)
-        return finding
+        return Upkeep(finding, kept.bytes)
 
     def finish(self, token: Token) -> bool:
         """Try to build what the copy left; True when nothing of that is to be done any more."""

@@ -76,6 +76,8 @@ class CaptureGuard:
         self.upkeep_trouble: Parked | None = None
         """What there is to warn of, although changes are captured."""
         self.finish_trouble: Parked | None = None
+        self.retained_bytes: int | None = None
+        """Log that the source keeps for the feed, at the last look."""
 
     @property
     def resolved(self) -> Position | None:
@@ -182,7 +184,7 @@ class CaptureGuard:
     def _upkeep(self, token: Token, stopping: threading.Event) -> None:
         while not stopping.wait(UPKEEP_S):
             try:
-                finding = self._context.upkeep(token)
+                finding, self.retained_bytes = self._context.upkeep(token)
                 self.upkeep_trouble = Parked(finding.what, finding.hint) if finding.what else None
             except StaleOwner:
                 return

@@ -1,0 +1,135 @@
+"""To whom a verb goes, and what its answer means.
+
+verb of a feed ──► the coordinator      verb of a span ──► the feed's owner
+                        └───────────┬──────────┘
+          here? the core answers    │   elsewhere? the link carries it, that node's core answers
+                                    ▼
+  "not me", "not yet", no answer: look again who it is, ask again, until the time is over
+  anything else:                  done, or a refusal that people are told
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from lockgate.model.errors import Conflict, LockgateError, NotFound, Transient
+from lockgate.model.ids import FeedId, NodeId
+from lockgate.model.instructions import Answer
+from lockgate.model.records import COORDINATOR, FeedRecord
+from lockgate.node.process import NodeProcess
+from lockgate.node.service.asking import Asking, Verb, new_request
+from lockgate.store.metastore import SqlMetastore
+
+__all__ = ["Cluster", "Link"]
+
+ASK_S: Final = 20.0
+HERE_S: Final = 8.0
+"""How long the core of one node may take: less than another node waits for its answer."""
+PAUSE_S: Final = 0.1
+_AGAIN: Final = frozenset(
+    {"not-coordinator", "coordinator-starting", "coordinator-lost", "not-owner", "not-running"}
+)
+"""Somebody else is to be asked, or the same one a little later."""
+_NOT_FOUND: Final = frozenset({"unknown-feed", "unknown-node", "unknown-span"})
+
+
+class Link(Protocol):
+    """The way to other nodes."""
+
+    def ask(self, to: NodeId, verb: Verb) -> Answer:
+        """The answer of that node's core. Raises Transient when there is none."""
+        ...
+
+
+class Cluster:
+    """The other nodes, and this one's own core."""
+
+    def __init__(
+        self, process: NodeProcess, asking: Asking, link: Link, metastore: SqlMetastore
+    ) -> None:
+        self._process = process
+        self._asking = asking
+        self._link = link
+        self._metastore = metastore
+
+    @property
+    def leads(self) -> bool:
+        """True while the coordinator is here."""
+        return self._process.look(lambda core: core.coordinator is not None)
+
+    def leader(self) -> NodeId | None:
+        """The node of the coordinator, by the last word of the metastore."""
+        view = self._process.look(lambda core: core.member.view)
+        return None if view.leader is None else view.leader.ref.node
+
+    def records(self) -> dict[FeedId, FeedRecord]:
+        """All feeds, as the coordinator has them recorded."""
+        loaded = self._metastore.load(COORDINATOR)
+        if not hasattr(loaded, "records"):
+            raise Transient(
+                "the metastore cannot be read",
+                object_=self._metastore.label,
+                hint="ask again in a moment",
+                cause=loaded.why,
+            )
+        return {each.feed: each for each in loaded.records if isinstance(each, FeedRecord)}
+
+    def owner(self, feed: FeedId) -> NodeId | None:
+        """The node of the feed's owner."""
+        record = self.records().get(feed)
+        return None if record is None or record.owner is None else record.owner.node
+
+    def ask_coordinator(self, verb: Callable[[str], Verb], object_: str) -> bool:
+        """Have the coordinator do it; False when it is under way and not certain yet."""
+        return self._ask(verb, self.leader, object_)
+
+    def ask_owner(self, verb: Callable[[str], Verb], feed: FeedId) -> bool:
+        """Have the feed's owner do it; False when it is under way and not done yet."""
+        return self._ask(verb, lambda: self.owner(feed), feed)
+
+    def ask_here(self, verb: Verb) -> Answer:
+        """What this node's own core says, for another node that was asked."""
+        answer = self._asking.ask(self._process.post, verb, HERE_S)
+        return answer or Answer(verb.request, "under-way")
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _ask(
+        self, make: Callable[[str], Verb], whom: Callable[[], NodeId | None], object_: str
+    ) -> bool:
+        deadline = time.monotonic() + ASK_S
+        why = "nobody is there to do it"
+        while time.monotonic() < deadline:
+            node = whom()
+            answer = None if node is None else self._answer_of(node, make(new_request()))
+            if isinstance(answer, Answer):
+                if answer.code == "under-way":
+                    return False
+                if answer.code not in _AGAIN:
+                    _raise_refusal(answer, object_)
+                    return True
+                why = answer.what
+            elif answer is not None:
+                why = str(answer)
+            time.sleep(PAUSE_S)
+        raise Transient(
+            "it could not be asked for in time",
+            object_=object_,
+            hint="ask again in a moment; `lockgate node list` shows which nodes are there",
+            cause=why,
+        )
+
+    def _answer_of(self, node: NodeId, verb: Verb) -> Answer | LockgateError:
+        if node == self._process.node:
+            return self.ask_here(verb)
+        try:
+            return self._link.ask(node, verb)
+        except Transient as error:
+            return error
+
+
+def _raise_refusal(answer: Answer, object_: str) -> None:
+    if not answer.code:
+        return
+    kind = NotFound if answer.code in _NOT_FOUND else Conflict
+    raise kind(answer.what, object_=object_, hint=answer.hint)

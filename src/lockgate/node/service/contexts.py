@@ -1,0 +1,69 @@
+"""Feeds' endpoints and contexts, from what is written in the book."""
+
+from lockgate.endpoints.postgres.sink.fence import PostgresSink
+from lockgate.endpoints.postgres.url import PostgresUrl
+from lockgate.model.errors import ObjectMissing
+from lockgate.model.feed_config import FeedConfig, config_from_json
+from lockgate.model.ids import FeedId
+from lockgate.model.secret import Secret
+from lockgate.node.feed.context import FeedContext, SparkHandle
+from lockgate.node.feed.setup import Ends
+from lockgate.node.service.stores import Stores
+from lockgate.store.changelog import SegmentFiles
+from lockgate.store.feeds import FeedEntry
+
+__all__ = ["Contexts", "config_of"]
+
+
+def config_of(entry: FeedEntry) -> FeedConfig:
+    """What the feed was asked to be."""
+    return config_from_json(bytes(entry.config))
+
+
+class Contexts:
+    """How this node gets at a feed. Every call reads the book: passwords and places may change."""
+
+    def __init__(self, stores: Stores, files: SegmentFiles, spark: SparkHandle) -> None:
+        self._stores = stores
+        self._files = files
+        self._spark = spark
+
+    def entry(self, feed: FeedId) -> FeedEntry:
+        """The feed's entry. Raises ObjectMissing when there is none."""
+        entry = self._stores.feeds.read(feed)
+        if entry is None:
+            raise ObjectMissing(
+                "the feed is not in the book",
+                object_=feed,
+                hint="it was removed; create it anew",
+            )
+        return entry
+
+    def open(self, feed: FeedId) -> FeedContext:
+        """All that an engine of this feed works with."""
+        entry = self.entry(feed)
+        ends = self.ends(config_of(entry))
+        stores = self._stores
+        return FeedContext(entry, stores.feeds, stores.changelog, self._files, self._spark, ends)
+
+    def sink(self, feed: FeedId) -> PostgresSink:
+        """The feed's fence at its target, to be used in a `with`."""
+        return PostgresSink(self.ends(config_of(self.entry(feed))).target)
+
+    def ends(self, config: FeedConfig) -> Ends:
+        """Where a feed goes from and to."""
+        return Ends(self.url(config.source), self.url(config.target))
+
+    def url(self, written: Secret) -> PostgresUrl:
+        """The URL that is written there, or that the endpoint of this name has."""
+        text = written.reveal()
+        if "://" in text:
+            return PostgresUrl.parse(written)
+        found = self._stores.endpoints.read(text)
+        if found is None:
+            raise ObjectMissing(
+                "there is no endpoint of this name",
+                object_=text,
+                hint=f"add it: lockgate endpoint add {text} postgres://…",
+            )
+        return PostgresUrl.parse(found.url)

@@ -1,0 +1,120 @@
+"""Endpoints: named databases, looked at before anything relies on them."""
+
+import re
+from typing import Final
+
+from lockgate.endpoints.postgres.check_source import check_source
+from lockgate.endpoints.postgres.check_target import check_target
+from lockgate.endpoints.postgres.url import PostgresUrl
+from lockgate.model.documents import Endpoint, EndpointReport
+from lockgate.model.errors import Conflict, NotFound, UsageError
+from lockgate.model.feed_status import FindingDocument
+from lockgate.model.findings import Finding, Severity, worst
+from lockgate.model.secret import Secret
+from lockgate.node.service.contexts import config_of
+from lockgate.node.service.stores import Stores
+from lockgate.store.endpoints import EndpointEntry
+
+__all__ = ["EndpointDesk", "documents_of"]
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+
+
+class EndpointDesk:
+    """What people ask about endpoints."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def all(self) -> list[Endpoint]:
+        """By name."""
+        used = self._used()
+        return [_shown(entry, used) for entry in self._stores.endpoints.all()]
+
+    def one(self, name: str) -> Endpoint:
+        """One of them."""
+        return _shown(self._entry(name), self._used())
+
+    def add(self, name: str, url: Secret, who: str) -> Endpoint:
+        """Name a database, or give the name another URL."""
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"{name!r} is no name of an endpoint",
+                object_="name",
+                hint="take at most 40 of a-z, 0-9, _ and -, a letter first",
+            )
+        new = PostgresUrl.parse(url)
+        before = self._stores.endpoints.read(name)
+        if before is not None and before.url == url:
+            return self.one(name)
+        if before is not None:
+            users = self._used().get(name, ())
+            if users and PostgresUrl.parse(before.url).label != new.label:
+                raise Conflict(
+                    f"the endpoint is another database, and feeds use it: {', '.join(users)}",
+                    object_=name,
+                    hint="add the other database under a name of its own; a new password or "
+                    "option for the same one is taken",
+                )
+        self._stores.endpoints.write(EndpointEntry(name, url))
+        self._stores.history.write(who, "endpoint add", name, new.text, "done")
+        return self.one(name)
+
+    def test(self, name: str) -> EndpointReport:
+        """Look at it as a source and as a target."""
+        url = self._entry(name).url
+        source, target = check_source(url), check_target(url)
+        wrong = [each for each in (*source, *target) if each.severity is not Severity.OK]
+        return EndpointReport(
+            name,
+            documents_of(source),
+            documents_of(target),
+            worst(source) is not Severity.ERROR,
+            worst(target) is not Severity.ERROR,
+            tuple(dict.fromkeys(each.hint for each in wrong if each.hint)),
+        )
+
+    def remove(self, name: str, who: str) -> None:
+        """Forget it, unless it is used."""
+        self._entry(name)
+        users = self._used().get(name, ())
+        if users:
+            raise Conflict(
+                f"feeds use the endpoint: {', '.join(users)}",
+                object_=name,
+                hint="remove them first",
+            )
+        self._stores.endpoints.remove(name)
+        self._stores.history.write(who, "endpoint remove", name, outcome="done")
+
+    def _entry(self, name: str) -> EndpointEntry:
+        entry = self._stores.endpoints.read(name)
+        if entry is None:
+            raise NotFound(
+                "there is no endpoint of this name",
+                object_=name,
+                hint="`lockgate endpoint list` shows those that are there",
+            )
+        return entry
+
+    def _used(self) -> dict[str, tuple[str, ...]]:
+        """The feeds that use each endpoint."""
+        used: dict[str, tuple[str, ...]] = {}
+        for entry in self._stores.feeds.all():
+            config = config_of(entry)
+            for end in {config.source.reveal(), config.target.reveal()}:
+                used[end] = (*used.get(end, ()), entry.feed)
+        return used
+
+
+def _shown(entry: EndpointEntry, used: dict[str, tuple[str, ...]]) -> Endpoint:
+    text = PostgresUrl.parse(entry.url).text
+    return Endpoint(entry.name, text, "postgres", used.get(entry.name, ()))
+
+
+def documents_of(findings: list[Finding]) -> tuple[FindingDocument, ...]:
+    """Findings as people are shown them."""
+    return tuple(
+        FindingDocument(each.severity.value, each.code, each.what, each.object, each.hint)
+        for each in findings
+    )

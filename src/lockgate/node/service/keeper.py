@@ -1,0 +1,205 @@
+"""Sees to it that what the book says of feeds becomes so: on the coordinator's node, whoever asked.
+
+    in the book, no start          ──► set it up at its endpoints      (attempts are numbered)
+    in the book, not with the core ──► have the coordinator create it
+    in the book as being removed   ──► have the coordinator remove it; when it has:
+                                       change log, slot, publication away, then out of the book
+
+It looks every second and at each knock, and does what is missing. So it does not matter who wrote
+the book, who died in the middle, or how often a step is done: the next look finishes it. That two
+coordinators may believe in themselves for a moment is met by the numbers of attempts and by the
+fences, not by anything here.
+
+What cannot succeed until somebody acts is written into the book and left alone until the feed is
+resumed; anything else is tried again, after growing pauses.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from lockgate.model.errors import LockgateError, StaleOwner, Terminal
+from lockgate.model.events import CreateFeed, RemoveFeed
+from lockgate.model.feeds import FeedSpec, FeedState
+from lockgate.model.ids import SEQ_MAX, FeedId, Token
+from lockgate.model.records import FeedRecord
+from lockgate.node.feed import setup
+from lockgate.node.feed.running import backoff_s, told
+from lockgate.node.service.cluster import Cluster
+from lockgate.node.service.contexts import Contexts, config_of
+from lockgate.node.service.remarks import Worry
+from lockgate.node.service.stores import Stores
+from lockgate.store.feeds import FeedEntry
+
+__all__ = ["Keeper"]
+
+LOOK_S: Final = 1.0
+AT_ONCE: Final = 4
+"""Feeds that are set up or cleared away side by side."""
+
+_log = logging.getLogger("lockgate.keeper")
+
+
+@dataclass
+class _Case:
+    """A feed that something is to be done about."""
+
+    running: Future[None] | None = None
+    attempts: int = 0
+    not_before_s: float = 0.0
+    worry: Worry | None = None
+
+
+class Keeper:
+    """The thread that looks, and those that do."""
+
+    def __init__(self, stores: Stores, contexts: Contexts, cluster: Cluster) -> None:
+        self._stores = stores
+        self._contexts = contexts
+        self._cluster = cluster
+        self._cases: dict[FeedId, _Case] = {}
+        self._knock = threading.Event()
+        self._stopping = threading.Event()
+        self._workers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="keeper")
+        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """True once begun, until it has ended."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """End; what is under way is finished by whoever looks next."""
+        self._stopping.set()
+        self._knock.set()
+        self._thread.join()
+        self._workers.shutdown(wait=True, cancel_futures=True)
+
+    def knock(self, feed: FeedId) -> None:
+        """There is something new about this feed: look now, without the pause."""
+        case = self._cases.get(feed)
+        if case is not None:
+            case.not_before_s = 0.0
+        self._knock.set()
+
+    def worries(self) -> dict[FeedId, Worry]:
+        """What is not as it should be, by feed."""
+        cases = dict(self._cases)
+        return {feed: case.worry for feed, case in cases.items() if case.worry is not None}
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            self._knock.wait(LOOK_S)
+            self._knock.clear()
+            if self._stopping.is_set():
+                return
+            try:
+                self._look()
+            except (LockgateError, TimeoutError) as error:
+                _log.debug("nothing could be looked at: %s", error)
+            except Exception:
+                _log.exception("the keeper's look broke")
+
+    def _look(self) -> None:
+        if not self._cluster.leads:
+            self._cases.clear()
+            return
+        entries = {entry.feed: entry for entry in self._stores.feeds.all()}
+        records = self._cluster.records()
+        for feed in self._cases.keys() - entries.keys():
+            del self._cases[feed]
+        for feed, entry in entries.items():
+            work = self._missing(entry, records.get(feed))
+            if work is not None:
+                self._begin(feed, work)
+            elif feed in self._cases and not self._is_busy(self._cases[feed]):
+                del self._cases[feed]
+
+    def _missing(self, entry: FeedEntry, record: FeedRecord | None) -> Callable[[], None] | None:
+        """What is to be done about a feed; None when nothing is."""
+        if entry.removing:
+            return lambda: self._remove(entry, record)
+        if entry.error:
+            return None
+        if entry.start is None:
+            return lambda: self._set_up(entry)
+        if record is None or record.state is FeedState.REMOVED:
+            return lambda: self._create(entry)
+        return None
+
+    def _is_busy(self, case: _Case) -> bool:
+        return case.running is not None and not case.running.done()
+
+    def _begin(self, feed: FeedId, work: Callable[[], None]) -> None:
+        case = self._cases.setdefault(feed, _Case())
+        if self._is_busy(case) or time.monotonic() < case.not_before_s:
+            return
+        case.running = self._workers.submit(self._do, feed, case, work)
+
+    def _do(self, feed: FeedId, case: _Case, work: Callable[[], None]) -> None:
+        try:
+            work()
+            case.attempts, case.worry = 0, None
+        except StaleOwner:
+            return  # somebody else does it, or the book has changed: the next look tells
+        except Exception as error:
+            case.attempts += 1
+            case.not_before_s = time.monotonic() + backoff_s(case.attempts)
+            hint = error.hint if isinstance(error, LockgateError) else "see the node's log"
+            case.worry = Worry(str(error), hint)
+            if not isinstance(error, LockgateError):
+                _log.exception("the care for feed %s broke", feed)
+        finally:
+            self._knock.set()
+
+    # --- doing ------------------------------------------------------------------------------------
+
+    def _set_up(self, entry: FeedEntry) -> None:
+        config = config_of(entry)
+        try:
+            made = setup.make(self._stores.feeds, entry, config, self._contexts.ends(config))
+        except StaleOwner:
+            raise
+        except Terminal as error:
+            why = told(error)
+            self._stores.feeds.change(
+                entry.feed, lambda found: msgspec.structs.replace(found, error=why)
+            )
+            raise
+        self._create(made)
+
+    def _create(self, entry: FeedEntry) -> None:
+        assert entry.start is not None
+        spec = FeedSpec(entry.start, entry.tables)
+        self._cluster.ask_coordinator(
+            lambda request: CreateFeed(request, entry.feed, spec), entry.feed
+        )
+
+    def _remove(self, entry: FeedEntry, record: FeedRecord | None) -> None:
+        """One step of a removal, from wherever it is."""
+        feed = entry.feed
+        if record is not None and record.state is not FeedState.REMOVED:
+            self._cluster.ask_coordinator(lambda request: RemoveFeed(request, feed), feed)
+            return
+        if record is not None and record.owner is not None:
+            return  # removed, and its owner has not said goodbye yet
+        if record is not None and entry.start is not None:
+            context = self._contexts.open(feed)
+            try:
+                context.clear(Token(record.epoch, SEQ_MAX, 0))
+            finally:
+                context.close()
+        setup.clear(self._stores.feeds, entry, self._contexts.ends(config_of(entry)).source)
+        self._stores.reports.forget(feed)

@@ -1,0 +1,86 @@
+"""What creating a feed would make, found out without making anything.
+
+The same look that a set-up begins with: what it would refuse is refused here, and what the checks
+of both endpoints find comes along.
+"""
+
+from lockgate.endpoints.postgres.check_source import check_source
+from lockgate.endpoints.postgres.check_target import check_target
+from lockgate.endpoints.postgres.connect import connect
+from lockgate.endpoints.postgres.faults import faults
+from lockgate.endpoints.postgres.schema import discover
+from lockgate.model.errors import EndpointRefused
+from lockgate.model.feed_config import FeedConfig
+from lockgate.model.feed_status import FeedPlan, PlannedTable
+from lockgate.model.findings import Finding, Severity
+from lockgate.node.feed.setup import Chosen, Ends, choose, entry_of
+from lockgate.node.service.endpoints import documents_of
+
+__all__ = ["plan", "refuse_if_unfit"]
+
+_ROWS = """
+SELECT n.nspname::text, c.relname::text, greatest(c.reltuples, 0)::bigint
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
+"""
+
+
+def plan(config: FeedConfig, ends: Ends, home: str) -> FeedPlan:
+    """Everything that would be made, and all that the endpoints' checks say."""
+    with connect(ends.source, purpose=f"plan {config.name}", autocommit=True) as connection:
+        chosen = choose(connection, config)
+        with faults(object_=ends.source.label, operation="plan a feed"):
+            rows = connection.execute(
+                _ROWS,
+                (
+                    [each.definition.schema for each in chosen],
+                    [each.definition.name for each in chosen],
+                ),
+            ).fetchall()
+    estimates = {(schema, name): count for schema, name, count in rows}
+    targets = [each.selection.target for each in chosen]
+    with connect(ends.target, purpose=f"plan {config.name}", autocommit=True) as connection:
+        there = set(discover.describe(connection, targets))
+    entry = entry_of(config, home)
+    findings = findings_of(config, ends, chosen)
+    tables = tuple(
+        PlannedTable(
+            table=each.definition.table.id,
+            target=each.selection.target.id,
+            columns=each.selection.columns,
+            left_out=tuple(sorted(each.selection.left_out)),
+            masked=tuple(sorted(each.selection.masks)),
+            key=each.shape.key,
+            rows=each.selection.row_filter,
+            rows_estimated=estimates.get((each.definition.schema, each.definition.name), 0),
+            exists=each.selection.target in there,
+        )
+        for each in chosen
+    )
+    makes = [
+        f"source: publication {entry.publication} for {len(tables)} tables",
+        f"source: replication slot {entry.slot}",
+        "source: schema lockgate with the log of schema changes, if the role may",
+        "target: schema lockgate with the fence",
+        *(f"target: table {each.target}" for each in tables if not each.exists),
+    ]
+    return FeedPlan(config.name, tables, tuple(makes), documents_of(findings))
+
+
+def findings_of(config: FeedConfig, ends: Ends, chosen: list[Chosen]) -> list[Finding]:
+    """What the checks of both endpoints say of this feed."""
+    targets = [each.selection.target for each in chosen]
+    return [*check_source(ends.source, config=config), *check_target(ends.target, targets=targets)]
+
+
+def refuse_if_unfit(config: FeedConfig, ends: Ends) -> None:
+    """Raise for the first thing that would make the feed fail, before anything is made."""
+    with connect(ends.source, purpose=f"plan {config.name}", autocommit=True) as connection:
+        chosen = choose(connection, config)
+    wrong = [each for each in findings_of(config, ends, chosen) if each.severity is Severity.ERROR]
+    if wrong:
+        first = wrong[0]
+        more = f" (and {len(wrong) - 1} more: see --dry-run)" if len(wrong) > 1 else ""
+        raise EndpointRefused(
+            f"{first.what}{more}", object_=first.object, hint=first.hint, operation="create a feed"
+        )

@@ -1,0 +1,336 @@
+"""One node of the service: everything put together, and what the HTTP interface asks of it.
+
+    home, metastore ──► stores ──┬─► contexts ──► executor ─┐
+                                 │                          ├─► process (the core) ◄──► link
+                                 ├─► reporter ◄─────────────┘        │
+                                 └─► desks: endpoints, feeds, nodes ◄┴── keeper
+
+`start` returns when the node has joined the cluster, or says why it cannot. `stop` stops all work,
+then gives the lease back, so that others take over at once; what a killed node leaves behind they
+take over when its lease has run out.
+"""
+
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import lockgate
+from lockgate.model.config import CoreConfig, Timing
+from lockgate.model.documents import (
+    Endpoint,
+    EndpointReport,
+    Health,
+    HistoryEntry,
+    NodeStatus,
+    Waited,
+)
+from lockgate.model.errors import Conflict, NotFound, Transient, UsageError
+from lockgate.model.feed_config import FeedConfig
+from lockgate.model.feed_status import FeedPlan, FeedStatus, FeedTable
+from lockgate.model.ids import NodeId
+from lockgate.model.secret import Secret
+from lockgate.model.server_config import ServerConfig
+from lockgate.model.tokens import AccessToken, Role, digest_of
+from lockgate.node.executor import FeedExecutor, SinkCloser
+from lockgate.node.home import Home, HomeMetastore
+from lockgate.node.link.addresses import Addresses
+from lockgate.node.link.intake import Intake
+from lockgate.node.link.tls import LinkTls
+from lockgate.node.link.transport import LinkTransport
+from lockgate.node.process import NodeProcess
+from lockgate.node.service.asking import Asking
+from lockgate.node.service.cluster import Cluster
+from lockgate.node.service.contexts import Contexts
+from lockgate.node.service.endpoints import EndpointDesk
+from lockgate.node.service.feeds import FeedDesk
+from lockgate.node.service.keeper import Keeper
+from lockgate.node.service.nodes import NodeDesk
+from lockgate.node.service.reporting import Reporter
+from lockgate.node.service.statuses import Statuses
+from lockgate.node.service.stores import Stores
+from lockgate.node.spark import SparkKeeper
+from lockgate.pipeline.session import Spark, SparkOptions
+from lockgate.store.changelog import SegmentFiles
+from lockgate.store.metastore import SqlMetastore
+
+__all__ = ["NodeService"]
+
+JOIN_S: Final = 30.0
+ADDRESS_AGE_S: Final = 5.0
+TOKEN_FILE: Final = "token"
+
+
+class NodeService:
+    """A node, between `start` and `stop`. Implements `api.ports.Service`."""
+
+    def __init__(self, config: ServerConfig, *, address: str, spark: Spark | None = None) -> None:
+        """`address` is where other nodes reach this one. A Spark that is handed in is left
+        running."""
+        self._config = config
+        self._address = address
+        self._home = Home(Path(config.home))
+        self._spark = SparkKeeper(spark or _spark_options(config))
+        self._stopped = threading.Event()
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Open everything, and join the cluster."""
+        config = self._config
+        self._home.take()
+        self._home_token = self._home.token()
+        url = config.metastore if config.metastore else Secret(self._home.metastore_url)
+        lease_ms = int(config.lease_s * 1000)
+        self._metastore = SqlMetastore.open(
+            url, lease_ms=lease_ms, address=self._address, home=self._home.identity()
+        )
+        try:
+            self._open(CoreConfig(_timing(lease_ms)))
+            self._process.start()
+            self._wait_joined()
+            self._keeper.start()
+            self._reporter.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _open(self, core: CoreConfig) -> None:
+        config = self._config
+        self._stores = stores = Stores.of(self._metastore)
+        self._link_key = Secret(stores.settings.once("link_key", secrets.token_urlsafe(32)))
+        installation = stores.settings.once("installation", secrets.token_hex(8))
+        stores.tokens.write(
+            AccessToken(f"home-{config.node}", Role.ADMIN, digest_of(self._home_token))
+        )
+        files = SegmentFiles(self._changelog_root(stores))
+        contexts = Contexts(stores, files, self._spark.handle)
+        self._asking = Asking()
+        self._process = NodeProcess(
+            config.node,
+            core,
+            HomeMetastore(self._home, self._metastore),
+            self._make_link,
+            lambda process: self._make_executor(contexts, process),
+            SinkCloser(contexts.sink),
+            self._asking.answered,
+        )
+        self._cluster = Cluster(self._process, self._asking, self._link, self._metastore)
+        self._keeper = Keeper(stores, contexts, self._cluster)
+        self._reporter = Reporter(
+            self._process, self._executor, stores.reports, self._keeper.worries
+        )
+        self._statuses = Statuses(stores, self._cluster)
+        self._endpoints = EndpointDesk(stores)
+        self._nodes = NodeDesk(stores, self._cluster)
+        self._feeds = FeedDesk(
+            stores, contexts, self._cluster, self._statuses, self._keeper, installation
+        )
+
+    def _make_link(self, process: NodeProcess) -> LinkTransport:
+        config = self._config
+        addresses = Addresses(self._read_addresses, ADDRESS_AGE_S)
+        tls = LinkTls(Path(config.tls.ca) if config.tls.ca else None) if config.tls.on else None
+        self._link = LinkTransport(process.post, config.node, addresses, self.link_key, tls)
+        self._intake = Intake(config.node, process.post, self._link.counters)
+        return self._link
+
+    def _make_executor(self, contexts: Contexts, process: NodeProcess) -> FeedExecutor:
+        self._executor = FeedExecutor(contexts.open, process.post)
+        return self._executor
+
+    def _read_addresses(self) -> dict[NodeId, str]:
+        return {row.node: row.address for row in self._stores.members.all() if row.address}
+
+    def _changelog_root(self, stores: Stores) -> str:
+        """The one place of the change log. All nodes have the same, or they would not find each
+        other's segments."""
+        config = self._config
+        shared = bool(config.metastore)
+        if shared and not config.changelog:
+            raise UsageError(
+                "several nodes need a common place for the change log",
+                object_="changelog",
+                hint="name a directory that all of them reach, or an object store: "
+                "--changelog s3://bucket/path",
+            )
+        mine = config.changelog or str(self._home.changelog)
+        if not shared:
+            return mine
+        agreed = stores.settings.once("changelog", mine)
+        if agreed != mine:
+            raise UsageError(
+                "the other nodes keep the change log elsewhere",
+                object_=mine,
+                hint=f"start this node with --changelog {agreed}",
+            )
+        return mine
+
+    def _wait_joined(self) -> None:
+        deadline = time.monotonic() + JOIN_S
+        while self._process.look(lambda core: core.ref) is None:
+            if time.monotonic() > deadline:
+                raise Transient(
+                    "the node could not join",
+                    object_=self._config.node,
+                    hint="see that the metastore can be written; start the node again",
+                )
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Stop all work here, then give the lease back."""
+        self._stopped.set()
+        for part in ("_keeper", "_reporter"):
+            found = getattr(self, part, None)
+            if found is not None and found.running:
+                found.stop()
+        process = getattr(self, "_process", None)
+        if process is not None:
+            ref = process.stop()
+            self._link.close()
+            self._executor.join()
+            if ref is not None:
+                self._metastore.leave(ref)
+        self._spark.close()
+        if hasattr(self, "_metastore"):
+            self._metastore.close()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What has ended the node, when nobody asked for it."""
+        return self._process.failure
+
+    # --- api.ports.Service: machines --------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self._config.node
+
+    def health(self) -> Health:
+        """Whether it is there."""
+        try:
+            joined = self._process.look(lambda core: core.ref, timeout_s=1.0) is not None
+        except Exception:
+            joined = False
+        return Health("ok" if joined else "starting", self.name, lockgate.__version__)
+
+    def metrics(self) -> bytes:
+        """For Prometheus."""
+        return b""
+
+    def link_key(self) -> Secret:
+        """What other nodes show."""
+        return self._link_key
+
+    def receive(self, body: bytes) -> None:
+        """Messages of another node's core."""
+        self._intake.receive(body)
+
+    def carry_out(self, body: bytes) -> bytes:
+        """A verb that another node was asked for."""
+        return self._intake.carry_out(body, self._cluster.ask_here)
+
+    # --- api.ports.Service: people ----------------------------------------------------------------
+
+    def endpoints(self) -> list[Endpoint]:
+        return self._endpoints.all()
+
+    def endpoint(self, name: str) -> Endpoint:
+        return self._endpoints.one(name)
+
+    def add_endpoint(self, name: str, url: Secret, who: str) -> Endpoint:
+        return self._endpoints.add(name, url, who)
+
+    def test_endpoint(self, name: str) -> EndpointReport:
+        return self._endpoints.test(name)
+
+    def remove_endpoint(self, name: str, who: str) -> None:
+        self._endpoints.remove(name, who)
+
+    def feeds(self) -> list[FeedStatus]:
+        return self._statuses.all()
+
+    def feed(self, name: str) -> FeedStatus:
+        return self._statuses.one(name)
+
+    def feed_tables(self, name: str) -> list[FeedTable]:
+        return self._statuses.tables(name)
+
+    def plan_feed(self, config: FeedConfig) -> FeedPlan:
+        return self._feeds.plan(config)
+
+    def create_feed(self, config: FeedConfig, who: str) -> FeedStatus:
+        return self._feeds.create(config, who)
+
+    def pause_feed(self, name: str, who: str) -> FeedStatus:
+        return self._feeds.pause(name, who)
+
+    def resume_feed(self, name: str, who: str) -> FeedStatus:
+        return self._feeds.resume(name, who)
+
+    def remove_feed(self, name: str, who: str) -> None:
+        self._feeds.remove(name, who)
+
+    def wait_feed(self, name: str, timeout_s: float, position: str = "") -> Waited:
+        return self._feeds.wait(name, timeout_s, position)
+
+    def resync_table(self, name: str, table: str, who: str) -> FeedStatus:
+        raise Conflict("not yet", object_=f"{name} {table} {who}", hint="")
+
+    def move_span(self, name: str, span: str, node: str, who: str) -> FeedStatus:
+        return self._feeds.move_span(name, span, node, who)
+
+    def split_span(
+        self, name: str, span: str, points: Sequence[str], parts: int | None, who: str
+    ) -> FeedStatus:
+        return self._feeds.split_span(name, span, points, parts, who)
+
+    def merge_spans(self, name: str, spans: Sequence[str], who: str) -> FeedStatus:
+        return self._feeds.merge_spans(name, spans, who)
+
+    def nodes(self) -> list[NodeStatus]:
+        return self._nodes.all()
+
+    def drain_node(self, name: str, who: str) -> NodeStatus:
+        return self._nodes.drain(name, who)
+
+    def history(self, object_: str, before: int | None, limit: int) -> list[HistoryEntry]:
+        return self._stores.history.read(object_, before, limit)
+
+    def tokens(self) -> list[AccessToken]:
+        return self._stores.tokens.all()
+
+    def add_token(self, name: str, role: Role, who: str) -> Secret:
+        """A new token under this name; one that is there must be removed first."""
+        if any(each.name == name for each in self.tokens()):
+            raise Conflict("a token of this name exists", object_=name, hint="remove it first")
+        token = Secret(secrets.token_urlsafe(32))
+        self._stores.tokens.write(AccessToken(name, role, digest_of(token)))
+        self._stores.history.write(who, "token add", name, role.value, "done")
+        return token
+
+    def remove_token(self, name: str, who: str) -> None:
+        """From now on it opens nothing."""
+        if not self._stores.tokens.remove(name):
+            raise NotFound("there is no token of this name", object_=name, hint="list the tokens")
+        self._stores.history.write(who, "token remove", name, outcome="done")
+
+
+def _timing(lease_ms: int) -> Timing:
+    """Times in proportion to the lease; ten seconds have the defaults."""
+    return Timing(lease_ms=lease_ms, renew_ms=min(2_000, lease_ms // 5), tick_ms=250, resend_ms=400)
+
+
+def _spark_options(config: ServerConfig) -> SparkOptions:
+    given = config.spark
+    return SparkOptions(
+        master=given.master,
+        name=f"lockgate {config.node}",
+        python=given.python,
+        driver_memory=given.driver_memory,
+        slots=given.slots,
+        ship=given.ship,
+        settings=given.settings,
+    )
