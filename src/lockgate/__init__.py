@@ -1,18 +1,23 @@
 """Lockgate replicates live tables, moves them between databases, and proves both sides equal."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lockgate.client import connect as connect
+
     __version__: str
 
-__all__ = ["__version__"]
+__all__ = ["__version__", "connect"]
 
 
-def __getattr__(name: str) -> str:
-    # The version is read from the installed package's metadata, and only when asked for: that
-    # import costs more than the rest of this module together.
+def __getattr__(name: str) -> Any:
+    # Both only when asked for: each of the imports costs more than the rest of this module.
     if name == "__version__":
         from importlib.metadata import version
 
         return version("lockgate")
+    if name == "connect":
+        from lockgate.client import connect
+
+        return connect
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

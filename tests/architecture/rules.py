@@ -16,19 +16,21 @@ LAYERS: Final = ("model", "core", "store", "endpoints", "pipeline", "node", "api
 """From the ground up. A layer imports those before it."""
 
 PACKAGE: Final = "(package)"
-"""`lockgate` itself: its version. Above the machinery, it may be asked for; it imports nothing."""
+"""`lockgate` itself: its version, which may be asked for, and the way to the client."""
 
 MAY_IMPORT: Final[dict[str, frozenset[str]]] = {
-    PACKAGE: frozenset(),
+    PACKAGE: frozenset({"client"}),
     **{layer: frozenset(LAYERS[:height]) for height, layer in enumerate(LAYERS)},
     "node": frozenset({*LAYERS[: LAYERS.index("node")], PACKAGE}),
     "api": frozenset({*LAYERS[: LAYERS.index("api")], PACKAGE}),
     # Beside node: drives core through the same ports, against a world of its own.
     "sim": frozenset({"model", "core", "store"}),
+    # Speaks to the api over HTTP, from any machine: it knows the documents and nothing behind them.
+    "client": frozenset({"model"}),
     # A show of everything, for people at their first look.
-    "demo": frozenset(LAYERS),
+    "demo": frozenset({*LAYERS, "client"}),
     # People's tools talk to the api only. They share the errors they show.
-    "cli": frozenset({"model", "api", PACKAGE}),
+    "cli": frozenset({"model", "client", PACKAGE}),
     "web": frozenset({"model", "api", PACKAGE}),
 }
 
@@ -36,7 +38,9 @@ ALSO: Final[dict[str, frozenset[str]]] = {
     "lockgate.cli.sim": frozenset({"sim"}),
     "lockgate.cli.demo": frozenset({"sim", "demo"}),
     # Runs a feed in its own process, with no service to ask.
-    "lockgate.cli.feed": frozenset({"node", "pipeline"}),
+    "lockgate.cli.feed_run": frozenset({"node", "pipeline"}),
+    # Is the service.
+    "lockgate.cli.server": frozenset({"api"}),
     # A metastore is prepared before any node runs that could be asked over the api.
     "lockgate.cli.metastore": frozenset({"store"}),
 }

@@ -1,26 +1,32 @@
-"""`lockgate feed run`: one feed in one process, until it is stopped or level."""
+"""`lockgate feed`: make feeds, look at them, stop and start them, wait for them.
 
-import signal
-import threading
+Spans are in `feed_spans.py`, a feed without a server in `feed_run.py`; both add to this group.
+"""
+
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from lockgate.cli import output
+from lockgate.cli import asking, completion, config_file, feed_run, feed_spans, output, progress
 from lockgate.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lockgate.model.feed_config import FeedConfig
+    from lockgate.client import Client
+    from lockgate.model.documents import Waited
     from lockgate.model.feed_status import FeedStatus
 
 __all__ = ["app"]
 
 app = typer.Typer(help="Continuous replication of chosen tables.", no_args_is_help=True)
 
-REPORT_S: Final = 2.0
+OPTIONS: Final = {"source": "--from", "target": "--to", "tables": "--tables", "name": "NAME"}
+"""What says a key of the configuration on the command line."""
+
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option("--timeout", min=0, metavar="S", help="Give up after this many seconds."),
+]
 
 
 @app.callback()
@@ -29,126 +35,282 @@ def _feed() -> None:
 
 
 @app.command()
-def run(
-    name: Annotated[str, typer.Argument(help="The feed's name.")],
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The new feed's name.")],
+    more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True)] = None,
+    *,
     source: Annotated[
-        str | None, typer.Option("--from", help="URL of the source: postgres://…")
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="EP",
+            help="The endpoint whose tables are replicated.",
+            autocompletion=completion.endpoints,
+        ),
     ] = None,
-    target: Annotated[str | None, typer.Option("--to", help="URL of the target.")] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="EP",
+            help="The endpoint that they are replicated to.",
+            autocompletion=completion.endpoints,
+        ),
+    ] = None,
     tables: Annotated[
         list[str] | None,
-        typer.Option("--tables", help="schema.table with * and ?; !pattern leaves out."),
+        typer.Option(
+            "--tables",
+            metavar="PATTERN…",
+            help="schema.table with * and ?; !pattern leaves out. Several may follow.",
+        ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", help="The feed's configuration (TOML).")
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="More about the feed (TOML): masks, row filters, renames, limits. Options win.",
+        ),
     ] = None,
-    home: Annotated[
-        Path, typer.Option("--home", help="Where the metastore and the change log are kept.")
-    ] = Path("lockgate-home"),
-    spark: Annotated[
-        str, typer.Option("--spark", help="A Spark master, or a Connect URL: sc://…")
-    ] = "local[*]",
-    ship: Annotated[
-        bool,
-        typer.Option(
-            "--ship/--no-ship",
-            help="Send Lockgate's code to a remote Spark; not needed where it is installed.",
-        ),
-    ] = True,
     copy: Annotated[
-        bool, typer.Option("--copy/--no-copy", help="Copy the rows that are there already.")
-    ] = True,
-    until_level: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--until-level", help="End once all that was committed at the start is applied."
+            "--copy/--no-copy", help="Copy the rows that are there already. [default: copy]"
         ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be made, and change nothing.")
     ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until all rows are copied and level.")
+    ] = False,
+    timeout: TimeoutOption = None,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
     as_json: output.JsonFlag = False,
-) -> None:
-    """Run a feed here and now. Started again with the same home, it goes on where it was."""
-    from lockgate.node.runner import FeedRunner
-    from lockgate.pipeline.session import SparkOptions
+) -> int:
+    """Make a feed: copy chosen tables, then follow every change.
 
-    feed = _config(name, source, target, tables, config, copy)
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
-    with FeedRunner(home, feed, spark=SparkOptions(spark, ship=ship)) as runner:
-        for note in runner.status().notes:
-            output.note(f"{name}: {note}")
-        level = threading.Event()
-        failed: list[Exception] = []
-        if until_level:
-            threading.Thread(
-                target=_wait, args=(runner.wait_level, level, stopped, failed), daemon=True
-            ).start()
-        while not (stopped.wait(REPORT_S if not until_level else 0.2) or level.is_set()):
-            status = runner.check()
-            if not as_json:
-                output.note(_line(status))
-        status = runner.status()
-    if failed:
-        raise failed[0]
-    if as_json:
-        output.result(status)
-    else:
-        output.line(_line(status))
-
-
-def _wait(
-    wait: "Callable[[float], object]",
-    level: threading.Event,
-    stopped: threading.Event,
-    failed: list[Exception],
-) -> None:
-    try:
-        wait(float("inf"))
-    except Exception as error:
-        failed.append(error)
-        stopped.set()
-    level.set()
-
-
-def _config(
-    name: str,
-    source: str | None,
-    target: str | None,
-    tables: list[str] | None,
-    path: Path | None,
-    copy: bool,
-) -> "FeedConfig":
-    import tomllib
-
+    Asking again for the same feed is no error.
+    """
     from lockgate.model.feed_config import read_config
 
-    document: dict[str, object] = {}
-    if path is not None:
-        try:
-            document = tomllib.loads(path.read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise UsageError(
-                "the configuration cannot be read",
-                object_=str(path),
-                hint="write a TOML file; docs/guides/feeds.md shows one",
-                cause=error,
-            ) from error
-    given = {"name": name, "source": source, "target": target, "tables": tables or None}
-    document |= {key: value for key, value in given.items() if value is not None}
-    if not copy:
-        document["copy"] = False
-    return read_config(document)
+    written = config_file.read(config)
+    said = {"name": name, "source": source, "target": target, "copy": copy}
+    for key, value in {**said, "tables": _patterns(tables, more)}.items():
+        written.say(key, value, OPTIONS.get(key, "--no-copy"))
+    with written.located(OPTIONS):
+        read_config(written.document)
+        document: dict[str, Any] = written.document
+        with asking.node(url, home) as lg:
+            if dry_run:
+                return _plan(lg, document, as_json=as_json)
+            status = lg.feeds.create(**document)
+            waited = _waited(lg, name, timeout) if wait else None
+            if wait:
+                status = lg.feeds.status(name)
+    _show(status, as_json=as_json)
+    return 0 if waited is None else _verdict(name, waited, timeout)
 
 
-def _line(status: "FeedStatus") -> str:
-    parts = [f"{status.name}: {status.state.value}"]
-    if status.copy.rows_total and status.copy.percent < 100:
-        done, total = status.copy.rows_done, status.copy.rows_total
-        eta = "" if status.copy.eta_s is None else f", about {status.copy.eta_s:.0f} s left"
-        parts.append(f"copied {done:,} of {total:,} rows{eta}")
-    parts.append(f"{status.rows_applied:,} changes applied")
-    if status.lag_s is not None:
-        parts.append(f"lag {status.lag_s:.1f} s")
-    if status.error:
-        parts.append(status.error)
-    return "; ".join(parts)
+@app.command("list")
+def list_(
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> None:
+    """All feeds, with their state and lag."""
+    with asking.node(url, home) as lg:
+        found = list(lg.feeds.list())
+    if as_json:
+        output.result({"items": found})
+        return
+    from lockgate.cli import feed_show
+
+    feed_show.feeds(found)
+
+
+@app.command()
+def status(
+    name: asking.FeedName,
+    *,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on showing it until Ctrl-C.")] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0.1, metavar="S", help="With --watch: how often.")
+    ] = 2.0,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> None:
+    """How a feed is: state, copy, lag, errors, and what can be done next."""
+    if watch and as_json:
+        raise UsageError(
+            "--watch has no end, and --json is one document",
+            object_="lockgate feed status",
+            hint="leave one of them out",
+        )
+    with asking.node(url, home) as lg:
+        if watch:
+            from lockgate.cli.watching import watch_feed
+
+            watch_feed(lambda: lg.feeds.status(name), interval)
+        else:
+            _show(lg.feeds.status(name), as_json=as_json)
+
+
+@app.command()
+def tables(
+    name: asking.FeedName,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> None:
+    """The tables of a feed, and how each of them is."""
+    with asking.node(url, home) as lg:
+        found = list(lg.feeds.tables(name))
+    if as_json:
+        output.result({"items": found})
+        return
+    from lockgate.cli import feed_show
+
+    feed_show.tables(found)
+
+
+@app.command()
+def pause(
+    name: asking.FeedName,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> None:
+    """Stop a feed. Its slot stays at the source, and keeps the log until it is resumed."""
+    with asking.node(url, home) as lg:
+        _show(lg.feeds.pause(name), as_json=as_json)
+
+
+@app.command()
+def resume(
+    name: asking.FeedName,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> None:
+    """Let a stopped or failed feed go on where it was."""
+    with asking.node(url, home) as lg:
+        _show(lg.feeds.resume(name), as_json=as_json)
+
+
+@app.command()
+def remove(
+    name: asking.FeedName,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> None:
+    """End a feed, and remove all that was made for it. The target's tables stay."""
+    with asking.node(url, home) as lg:
+        lg.feeds.remove(name)
+    if as_json:
+        output.result({"name": name, "removed": True})
+    else:
+        output.line(f"removed the feed {name}")
+
+
+@app.command("wait")
+def wait_(
+    name: asking.FeedName,
+    *,
+    timeout: TimeoutOption = None,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> int:
+    """Wait until all that is committed at the source now is applied. Exits 1 when it is not."""
+    with asking.node(url, home) as lg:
+        waited = _waited(lg, name, timeout)
+    if as_json:
+        output.result(waited)
+    elif waited.level:
+        output.line(f"{name} is level up to {waited.position}, after {waited.seconds:.1f} s")
+    return _verdict(name, waited, timeout)
+
+
+@app.command()
+def resync(
+    name: asking.FeedName,
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE", help="schema.table, at the source.", autocompletion=completion.tables
+        ),
+    ],
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> None:
+    """Copy one table of a feed anew."""
+    with asking.node(url, home) as lg:
+        _show(lg.feeds.resync(name, table), as_json=as_json)
+
+
+feed_spans.add_to(app)
+feed_run.add_to(app)
+
+
+# --- inside ---------------------------------------------------------------------------------------
+
+
+def _patterns(tables: list[str] | None, more: list[str] | None) -> list[str] | None:
+    """`--tables a b c`: what follows the first comes as further arguments."""
+    if more and not tables:
+        raise UsageError(
+            f"{more[0]!r} was not expected",
+            object_="lockgate feed create",
+            hint="patterns of tables follow --tables",
+        )
+    return [*(tables or ()), *(more or ())] or None
+
+
+def _plan(lg: "Client", document: dict[str, Any], *, as_json: bool) -> int:
+    planned = lg.feeds.plan(**document)
+    if as_json:
+        output.result(planned)
+    else:
+        from lockgate.cli import feed_show
+
+        feed_show.plan(planned)
+    errors = sum(finding.severity == "error" for finding in planned.findings)
+    if errors:
+        output.error(
+            f"{errors} thing{'s' * (errors != 1)} stand{'s' * (errors == 1)} in the way "
+            f"({planned.name})",
+            "each says above what helps",
+        )
+    return 1 if errors else 0
+
+
+def _waited(lg: "Client", name: str, timeout: float | None) -> "Waited":
+    with progress.of_feed(name) as told:
+        return lg.feeds.wait(name, timeout, told=told)
+
+
+def _verdict(name: str, waited: "Waited", timeout: float | None) -> int:
+    if waited.level:
+        return 0
+    applied = waited.checkpoint or "nothing"
+    output.error(
+        f"not level within {timeout or 0:g} s ({name}): "
+        f"applied up to {applied}, waiting for {waited.position}",
+        f"`lockgate feed status {name}` says how fast it goes; wait longer with --timeout",
+    )
+    return 1
+
+
+def _show(status: "FeedStatus", *, as_json: bool) -> None:
+    if as_json:
+        output.result(status)
+        return
+    from lockgate.cli import feed_show
+
+    feed_show.status(status)

@@ -10,7 +10,18 @@ from typing import Annotated
 
 import typer
 
-from lockgate.cli import demo, feed, metastore, output, sim
+from lockgate.cli import (
+    demo,
+    endpoint,
+    feed,
+    history,
+    metastore,
+    node,
+    output,
+    server,
+    sim,
+    tokens,
+)
 from lockgate.model.errors import IllegalTransition, LockgateError, UsageError
 
 __all__ = ["app", "main"]
@@ -19,14 +30,18 @@ app = typer.Typer(
     name="lockgate",
     help="Replicates live tables, moves them between databases, and proves both sides equal.",
     context_settings={"help_option_names": ["-h", "--help"]},
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 app.command()(demo.demo)
-app.command()(sim.sim)
+app.command()(server.server)
+app.add_typer(endpoint.app, name="endpoint")
 app.add_typer(feed.app, name="feed")
+app.add_typer(node.app, name="node")
+app.add_typer(tokens.app, name="token")
+app.command()(history.history)
 app.add_typer(metastore.app, name="metastore")
+app.command()(sim.sim)
 
 
 def _version(wanted: bool) -> None:

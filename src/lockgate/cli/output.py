@@ -4,21 +4,16 @@ With `--json` stdout carries one JSON document and nothing else, also when the c
 that a script may always parse it. Errors come as `error: …` and `hint: …` on stderr either way.
 """
 
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Annotated, Final
+from collections.abc import Iterable, Sequence
+from typing import Annotated
 
 import typer
 
 from lockgate.model.errors import LockgateError
 
-__all__ = ["JsonFlag", "error", "failure", "line", "note", "progress", "result"]
+__all__ = ["JsonFlag", "error", "failure", "fields", "line", "next_steps", "note", "result"]
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
-
-PLAIN_PROGRESS_INTERVAL_S: Final = 5.0
 
 
 def line(text: str = "") -> None:
@@ -31,11 +26,28 @@ def note(text: str) -> None:
     typer.echo(text, err=True)
 
 
+def fields(pairs: Iterable[tuple[str, str]]) -> None:
+    """Names and values, one below the other. Empty values are left out."""
+    shown = [(name, value) for name, value in pairs if value]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
+        typer.echo(f"{typer.style(name.ljust(width), dim=True)}  {value}")
+
+
+def next_steps(steps: Sequence[str]) -> None:
+    """What can be done next, as the node says."""
+    if steps:
+        typer.echo()
+        typer.echo(typer.style("next", dim=True))
+    for step in steps:
+        typer.echo(f"  {step}")
+
+
 def result(document: object) -> None:
     """The whole result, for machines. A command calls this at most once."""
     import msgspec
 
-    typer.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+    typer.echo(msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2))
 
 
 def error(message: str, hint: str) -> None:
@@ -53,45 +65,3 @@ def failure(problem: LockgateError, *, as_json: bool) -> int:
         result({"error": problem.as_dict()})
     error(str(problem), problem.hint)
     return problem.exit_code
-
-
-@contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show `advance(done, total)` on stderr: a bar on a terminal, a line now and then elsewhere."""
-    if sys.stderr.isatty():
-        with _bar(what) as advance:
-            yield advance
-    else:
-        yield _lines(what)
-
-
-@contextmanager
-def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _lines(what: str) -> Callable[[int, int], None]:
-    started = said = time.monotonic()
-
-    def advance(done: int, total: int) -> None:
-        nonlocal said
-        now = time.monotonic()
-        if now - said < PLAIN_PROGRESS_INTERVAL_S or not 0 < done < total:
-            return
-        said = now
-        left_s = (now - started) * (total - done) / done
-        typer.echo(f"{what} {done:,}/{total:,}, about {left_s:.0f} s left", err=True)
-
-    return advance

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from lockgate.cli import output
+from lockgate.cli import output, progress
 from lockgate.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def sim(
 
     from lockgate.sim import runner
 
-    with output.progress("seeds") as advance:
+    with progress.counted("seeds") as advance:
         report = runner.run(first, seeds, jobs or _cores(), plant, advance)
     # A planted bug may keep a run from its probes, and must not pass for found because of it.
     missed = report.missed_probes if seeds >= SEEDS_FOR_ALL_PROBES and plant is None else []

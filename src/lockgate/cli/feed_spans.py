@@ -1,0 +1,222 @@
+"""`lockgate feed spans`, `span-move`, `span-split`, `span-merge`, and a feed's history.
+
+A span is a key range of one table, and runs on one node. Moving, splitting and merging are recorded
+before they take effect and finish by themselves, whoever dies meanwhile; `--wait` looks on.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from lockgate.cli import asking, completion, output, progress
+from lockgate.model.errors import Transient, UsageError
+
+if TYPE_CHECKING:
+    from lockgate.client import Client
+    from lockgate.model.feed_status import FeedStatus
+
+__all__ = ["add_to"]
+
+LOOK_S: Final = 0.5
+
+SpanName = Annotated[
+    str,
+    typer.Argument(
+        metavar="SPAN",
+        help="The span's name, as `lockgate feed spans` shows it.",
+        autocompletion=completion.spans,
+    ),
+]
+WaitFlag = Annotated[bool, typer.Option("--wait", help="Wait until it is done.")]
+TimeoutOption = Annotated[
+    float, typer.Option("--timeout", min=0, metavar="S", help="With --wait: give up after this.")
+]
+
+
+def spans(
+    name: asking.FeedName,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> None:
+    """The spans of a feed: key ranges, the nodes they run on, and what is under way."""
+    with asking.node(url, home) as lg:
+        found = list(lg.feeds.tables(name))
+    if as_json:
+        output.result({"items": [span for table in found for span in table.spans]})
+        return
+    from lockgate.cli import feed_show
+
+    feed_show.spans(found)
+
+
+def span_move(
+    name: asking.FeedName,
+    span: SpanName,
+    *,
+    node: Annotated[
+        str,
+        typer.Option(
+            "--node",
+            metavar="N",
+            help="The node that is to run it.",
+            autocompletion=completion.nodes,
+        ),
+    ],
+    wait: WaitFlag = False,
+    timeout: TimeoutOption = 60.0,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> int:
+    """Run a span on another node."""
+    return _carried_out(
+        lambda lg: lg.feeds.span_move(name, span, node), name, wait, timeout, url, home, as_json
+    )
+
+
+def span_split(
+    name: asking.FeedName,
+    span: SpanName,
+    more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True)] = None,
+    *,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--at", metavar="KEY…", help="Where to cut: key hashes in hex. Several may follow."
+        ),
+    ] = None,
+    parts: Annotated[
+        int | None,
+        typer.Option("--parts", min=2, metavar="N", help="Cut it into this many equal parts."),
+    ] = None,
+    wait: WaitFlag = False,
+    timeout: TimeoutOption = 60.0,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> int:
+    """Cut a span into several, so that several nodes or tasks share its table. Two, if nothing
+    else is said."""
+    points = [*(at or ()), *(more or ())]
+    if (more and not at) or (points and parts):
+        raise UsageError(
+            f"{more[0]!r} was not expected" if more and not at else "--at and --parts together",
+            object_="lockgate feed span-split",
+            hint="say where with --at KEY…, or how many with --parts N",
+        )
+    count = parts if points or parts else 2
+    return _carried_out(
+        lambda lg: lg.feeds.span_split(name, span, at=points, parts=count),
+        *(name, wait, timeout, url, home, as_json),
+    )
+
+
+def span_merge(
+    name: asking.FeedName,
+    spans: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SPAN SPAN…",
+            help="Neighbours of one table, in their order.",
+            autocompletion=completion.spans,
+        ),
+    ],
+    *,
+    wait: WaitFlag = False,
+    timeout: TimeoutOption = 60.0,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> int:
+    """Join neighbouring spans of a table into one."""
+    if len(spans) < 2:
+        raise UsageError(
+            "one span is no neighbour of itself",
+            object_="lockgate feed span-merge",
+            hint="name two or more; `lockgate feed spans` shows them",
+        )
+    return _carried_out(
+        lambda lg: lg.feeds.span_merge(name, spans), name, wait, timeout, url, home, as_json
+    )
+
+
+def history(
+    name: asking.FeedName,
+    *,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, metavar="N", help="At most so many.")
+    ] = 50,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> None:
+    """Who did what to a feed, the newest first."""
+    from lockgate.cli.history import show
+
+    show(name, limit, url, home, as_json=as_json)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make these commands of the group `feed`."""
+    app.command()(spans)
+    app.command("span-move")(span_move)
+    app.command("span-split")(span_split)
+    app.command("span-merge")(span_merge)
+    app.command()(history)
+
+
+# --- inside ---------------------------------------------------------------------------------------
+
+
+def _carried_out(
+    verb: "Callable[[Client], FeedStatus]",
+    name: str,
+    wait: bool,
+    timeout_s: float,
+    url: str | None,
+    home: Path | None,
+    as_json: bool,
+) -> int:
+    with asking.node(url, home) as lg:
+        status = verb(lg)
+        done = _settled(lg, name, timeout_s) if wait else True
+        if wait:
+            status = lg.feeds.status(name)
+    if as_json:
+        output.result(status)
+    else:
+        from lockgate.cli import feed_show
+
+        feed_show.status(status)
+    if not done:
+        output.error(
+            f"it is still under way after {timeout_s:g} s ({name})",
+            f"it goes on by itself; `lockgate feed spans {name}` shows how far it is",
+        )
+    return 0 if done else 1
+
+
+def _settled(lg: "Client", name: str, timeout_s: float) -> bool:
+    """Wait until no operator of the feed is under way."""
+    deadline = time.monotonic() + timeout_s
+    most = 0
+    with progress.counted("operators done") as advance:
+        while True:
+            try:
+                under_way = sum(
+                    bool(span.operator) for table in lg.feeds.tables(name) for span in table.spans
+                )
+            except Transient as error:
+                output.note(f"{error}; trying again")
+            else:
+                if not under_way:
+                    return True
+                most = max(most, under_way)
+                advance(most - under_way, most)
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(LOOK_S)
