@@ -22,7 +22,7 @@ class Pair:
     """A source and a target database, and a home for the feed between them."""
 
     def __init__(self, source: str, target: str, home: Path, spark: Spark | None = None) -> None:
-        self.source, self.target, self.home, self._spark = source, target, home, spark
+        self.source, self.target, self.home, self.spark = source, target, home, spark
 
     def at_source(self, *statements: str) -> None:
         """One transaction."""
@@ -61,7 +61,7 @@ class Pair:
     def running(self, name: str = "feed", **config: Any) -> Iterator[FeedRunner]:
         """The feed, until the block ends."""
         made = self.config(name=name, **config)
-        with FeedRunner(self.home, made, spark=self._spark, core=QUICK) as runner:
+        with FeedRunner(self.home, made, spark=self.spark, core=QUICK) as runner:
             yield runner
 
     def assert_equal(self, *tables: str) -> None:

@@ -5,11 +5,11 @@
 
 To open a feed's context the metastore is read, which may take long or fail, and the core's thread
 never waits. So each feed has a door: orders go through it in the order they came, and wait behind
-it as long as it is closed.
+it as long as it is closed. When the last dispatcher has gone, so has the door's use: the next one
+may belong to a feed of the same name that was created anew, and finds a new door.
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
@@ -54,6 +54,9 @@ class FeedExecutor:
         feed = instruction.feed
         with self._lock:
             door = self._doors.get(feed)
+            if door is not None and door.empty and isinstance(instruction, StartDispatcher):
+                self._leave(door)
+                door = None
             if door is None:
                 door = self._doors[feed] = _Door(feed, self._context_of, self._post)
             door.order(instruction)
@@ -67,15 +70,17 @@ class FeedExecutor:
         for door in doors:
             door.stop()
 
-    def rest(self, idle_s: float) -> None:
-        """End the engines that have had no dispatcher for so long."""
+    def rest(self) -> None:
+        """End the engines that have no dispatcher any more. Not for the core's thread."""
         with self._lock:
-            resting = {feed for feed, door in self._doors.items() if door.idle_for(idle_s)}
-            doors = [self._doors.pop(feed) for feed in resting]
-            self._ended += doors
-        for door in doors:
-            door.stop()
-        self._join(doors)
+            for feed in [feed for feed, door in self._doors.items() if door.empty]:
+                self._leave(self._doors.pop(feed))
+            ended = list(self._ended)
+        self._join(ended)
+
+    def _leave(self, door: "_Door") -> None:
+        self._ended.append(door)
+        door.stop()
 
     def join(self) -> None:
         """Wait until nothing runs any more. Not for the core's thread: it never waits."""
@@ -128,14 +133,11 @@ class _Door:
             else:
                 self._waiting.append(order)
 
-    def idle_for(self, idle_s: float) -> bool:
-        """True when there was nothing to do here for so long."""
+    @property
+    def empty(self) -> bool:
+        """True when no dispatcher is here or on its way."""
         with self._lock:
-            return (
-                not self._waiting
-                and self.engine is not None
-                and time.monotonic() - self.engine.busy_at >= idle_s
-            )
+            return not self._waiting and self.engine is not None and self.engine.empty
 
     def stop(self) -> None:
         """Stop all of it at once."""

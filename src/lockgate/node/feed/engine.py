@@ -79,8 +79,8 @@ class FeedEngine:
         self._failures = 0
         """Rounds in a row that broke."""
         self.rows_applied = 0
-        self.busy_at = time.monotonic()
-        """When it last had a dispatcher, or an order."""
+        self._taken = self._obeyed = 0
+        """Orders, counted by whoever gives them and by the engine's own thread."""
         self._capture = CaptureGuard(context, self._wake.set, self._inbox_put)
         self._copying = Copying(context, self._inbox_put, self._wake.set)
         self._interrupting: threading.Thread | None = None
@@ -91,8 +91,13 @@ class FeedEngine:
 
     def order(self, order: Order) -> None:
         """Take an order of the core's."""
-        self.busy_at = time.monotonic()
+        self._taken += 1
         self._inbox_put(order)
+
+    @property
+    def empty(self) -> bool:
+        """True when no dispatcher is here and none is on its way. For whoever gives the orders."""
+        return self._taken == self._obeyed and not len(self._dispatchers)
 
     def stop_everything(self) -> None:
         """Stop at once. What is under way at the sink is the fence's business."""
@@ -160,8 +165,6 @@ class FeedEngine:
                 self._failures += 1
                 self._ended.wait(backoff_s(self._failures))
                 continue
-            if busy or len(self._dispatchers):
-                self.busy_at = time.monotonic()
             if not busy:
                 self._wake.wait(IDLE_S)
 
@@ -173,7 +176,11 @@ class FeedEngine:
             except queue.Empty:
                 return done
             done = True
-            self._obey(order)
+            try:
+                self._obey(order)
+            finally:
+                if not isinstance(order, CopyOutcome | LockgateError):
+                    self._obeyed += 1
         return done
 
     def _obey(self, order: Order | CopyOutcome | LockgateError) -> None:

@@ -25,7 +25,6 @@ __all__ = ["Reporter", "remark_of"]
 
 EVERY_S: Final = 1.0
 FRESH_S: Final = 10.0
-REST_S: Final = 60.0
 _WORRIES_MAX: Final = 20
 
 _log = logging.getLogger("lockgate.node")
@@ -70,7 +69,7 @@ class Reporter:
         while not self._stop.wait(EVERY_S):
             try:
                 self.report()
-                self._executor.rest(REST_S)
+                self._executor.rest()
             except LockgateError as error:
                 _log.debug("a report could not be written: %s", error)
             except TimeoutError:

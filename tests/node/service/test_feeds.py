@@ -1,0 +1,144 @@
+"""A feed through the service's verbs, from its creation to its end."""
+
+import pytest
+
+from lockgate.model.errors import Conflict, EndpointRefused, LockgateError, NotFound, UsageError
+from lockgate.model.feed_config import FeedConfig
+from lockgate.model.feeds import FeedState
+from lockgate.node.service import NodeService
+from tests.support.feeds import LEVEL_S, Pair
+from tests.support.waiting import until
+
+
+def _config(**more: object) -> FeedConfig:
+    from lockgate.model.feed_config import read_config
+
+    document = {"name": "feed", "source": "shop", "target": "copy", "tables": ["public.*"]}
+    return read_config({**document, "flush_interval_ms": 50, **more})
+
+
+def _level(service: NodeService, feed: str = "feed") -> None:
+    assert service.wait_feed(feed, LEVEL_S).level
+
+
+def test_a_feed_is_created_followed_paused_resumed_and_removed(
+    service: NodeService, pair: Pair
+) -> None:
+    pair.at_source(
+        "CREATE TABLE a (id int PRIMARY KEY, v text)",
+        "INSERT INTO a SELECT n, 'v' || n FROM generate_series(1, 1000) n",
+    )
+    created = service.create_feed(_config(), "me")
+    assert created.state is FeedState.NORMAL
+    _level(service)
+    pair.assert_equal("public.a")
+
+    pair.at_source("UPDATE a SET v = 'new' WHERE id <= 10", "DELETE FROM a WHERE id > 990")
+    _level(service)
+    pair.assert_equal("public.a")
+    until(lambda: service.feed("feed").spans == 1)
+    status = service.feed("feed")
+    assert (status.tables, status.owner, status.error) == (1, "one", "")
+    assert status.epoch >= 1
+    [table] = service.feed_tables("feed")
+    assert (table.table, table.target, table.state) == ("public.a", "public.a", "running")
+
+    assert service.pause_feed("feed", "me").state is FeedState.STOPPED
+    pair.at_source("INSERT INTO a VALUES (5000, 'late')")
+    with pytest.raises(Conflict, match="stopped"):
+        service.wait_feed("feed", 30.0)
+    service.resume_feed("feed", "me")
+    _level(service)
+    pair.assert_equal("public.a")
+
+    service.remove_feed("feed", "me")
+    with pytest.raises(NotFound):
+        service.feed("feed")
+    mine = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
+    assert pair.ask_source(mine) == [(0,)]
+    assert pair.ask_source("SELECT count(*) FROM pg_publication") == [(0,)]
+    said = [(entry.verb, entry.who) for entry in service.history("feed", None, 10)]
+    assert said == [
+        ("feed remove", "me"),
+        ("feed resume", "me"),
+        ("feed pause", "me"),
+        ("feed create", "me"),
+    ]
+
+
+def test_a_feed_that_was_removed_can_be_created_anew(service: NodeService, pair: Pair) -> None:
+    pair.at_source("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)")
+    service.create_feed(_config(), "me")
+    _level(service)
+    service.remove_feed("feed", "me")
+    pair.at_target("DROP TABLE a")
+    pair.at_source("INSERT INTO a VALUES (2)")
+    service.create_feed(_config(), "me")
+    _level(service)
+    pair.assert_equal("public.a")
+
+
+def test_the_same_feed_again_is_no_error_and_another_one_is(
+    service: NodeService, pair: Pair
+) -> None:
+    pair.at_source("CREATE TABLE a (id int PRIMARY KEY)")
+    service.create_feed(_config(), "me")
+    assert service.create_feed(_config(), "me").name == "feed"
+    with pytest.raises(Conflict, match="another configuration"):
+        service.create_feed(_config(tables=["public.a"]), "me")
+
+
+def test_a_span_is_split_and_merged_while_rows_come(service: NodeService, pair: Pair) -> None:
+    pair.at_source(
+        "CREATE TABLE a (id int PRIMARY KEY, v int)",
+        "INSERT INTO a SELECT n, 0 FROM generate_series(1, 500) n",
+    )
+    service.create_feed(_config(), "me")
+    _level(service)
+    until(lambda: len(service.feed_tables("feed")) == 1)
+    [table] = service.feed_tables("feed")
+    service.split_span("feed", table.spans[0].span, [], 4, "me")
+    until(lambda: len(service.feed_tables("feed")[0].spans) == 4)
+    pair.at_source("UPDATE a SET v = 1")
+    _level(service)
+    pair.assert_equal("public.a")
+    spans = [span.span for span in service.feed_tables("feed")[0].spans]
+    with pytest.raises(Conflict, match="neighbouring"):
+        service.merge_spans("feed", [spans[0], spans[2]], "me")
+    service.merge_spans("feed", spans[:2], "me")
+    until(lambda: len(service.feed_tables("feed")[0].spans) == 3)
+    pair.at_source("UPDATE a SET v = 2")
+    _level(service)
+    pair.assert_equal("public.a")
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        ({"tables": ["public.nothing"]}, UsageError),
+        ({"source": "nowhere"}, LockgateError),
+        ({"rows": {"public.a": "no_such_column > 1"}}, EndpointRefused),
+    ],
+)
+def test_what_cannot_be_is_refused_and_leaves_nothing(
+    service: NodeService, pair: Pair, more: dict[str, object], error: type[Exception]
+) -> None:
+    pair.at_source("CREATE TABLE a (id int PRIMARY KEY)")
+    with pytest.raises(error):
+        service.create_feed(_config(**more), "me")
+    assert service.feeds() == []
+    assert pair.ask_source("SELECT count(*) FROM pg_publication") == [(0,)]
+    assert pair.ask_target("SELECT count(*) FROM pg_tables WHERE tablename = 'a'") == [(0,)]
+
+
+def test_a_plan_names_what_would_be_made_and_makes_nothing(
+    service: NodeService, pair: Pair
+) -> None:
+    pair.at_source("CREATE TABLE a (id int PRIMARY KEY, secret text)")
+    plan = service.plan_feed(_config(leave_out=["public.a.secret"]))
+    [table] = plan.tables
+    assert (table.table, table.columns, table.left_out) == ("public.a", ("id",), ("secret",))
+    assert not table.exists
+    assert any("replication slot" in line for line in plan.makes)
+    assert service.feeds() == []
+    assert pair.ask_source("SELECT count(*) FROM pg_publication") == [(0,)]
