@@ -14,8 +14,8 @@ from tests.support.feeds import Pair
 def service(pair: Pair) -> Iterator[NodeService]:
     """A lone node, with both databases added as endpoints."""
     config = ServerConfig(home=str(pair.home), node="one", lease_s=3.0)
-    node = NodeService(config, address="http://127.0.0.1:1", spark=pair.spark)
-    node.start()
+    node = NodeService(config, spark=pair.spark)
+    node.start("http://127.0.0.1:1")
     try:
         node.add_endpoint("shop", Secret(pair.source), "test")
         node.add_endpoint("copy", Secret(pair.target), "test")

@@ -66,26 +66,24 @@ TOKEN_FILE: Final = "token"
 class NodeService:
     """A node, between `start` and `stop`. Implements `api.ports.Service`."""
 
-    def __init__(self, config: ServerConfig, *, address: str, spark: Spark | None = None) -> None:
-        """`address` is where other nodes reach this one. A Spark that is handed in is left
-        running."""
+    def __init__(self, config: ServerConfig, *, spark: Spark | None = None) -> None:
+        """Nothing is opened before `start`. A Spark that is handed in is left running."""
         self._config = config
-        self._address = address
         self._home = Home(Path(config.home))
         self._spark = SparkKeeper(spark or _spark_options(config))
         self._stopped = threading.Event()
 
     # --- life -------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Open everything, and join the cluster."""
+    def start(self, address: str) -> None:
+        """Open everything, and join the cluster. Other nodes reach this one at `address`."""
         config = self._config
         self._home.take()
         self._home_token = self._home.token()
         url = config.metastore if config.metastore else Secret(self._home.metastore_url)
         lease_ms = int(config.lease_s * 1000)
         self._metastore = SqlMetastore.open(
-            url, lease_ms=lease_ms, address=self._address, home=self._home.identity()
+            url, lease_ms=lease_ms, address=address, home=self._home.identity()
         )
         try:
             self._open(CoreConfig(_timing(lease_ms)))
