@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from lockgate.client.transport import Transport
+from lockgate.client.transport import DATABASES_S, Transport
 from lockgate.model.documents import Endpoint, EndpointReport
 from lockgate.model.secret import Secret
 
@@ -33,7 +33,9 @@ class Endpoints:
 
     def test(self, name: str) -> EndpointReport:
         """Have the node look at it, as a source and as a target."""
-        return self._transport.post(f"{_path(name)}/test", EndpointReport, safe=True)
+        return self._transport.post(
+            f"{_path(name)}/test", EndpointReport, safe=True, more_s=DATABASES_S
+        )
 
     def remove(self, name: str) -> None:
         """Forget it; a Conflict while a feed uses it."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-from lockgate.client.transport import Transport
+from lockgate.client.transport import DATABASES_S, Transport
 from lockgate.model.documents import HistoryEntry, Waited
 from lockgate.model.errors import Conflict, Transient, UsageError
 from lockgate.model.feed_status import FeedPlan, FeedStatus, FeedTable
@@ -47,7 +47,9 @@ class Feeds:
         Asking again for an equal feed is no error; for another one of the name it is a Conflict.
         """
         body = {"name": name, "source": source, "target": target, "tables": _list(tables), **config}
-        return self._transport.post("/api/v1/feeds", FeedStatus, body, safe=True)
+        return self._transport.post(
+            "/api/v1/feeds", FeedStatus, body, safe=True, more_s=DATABASES_S
+        )
 
     def plan(
         self,
@@ -60,7 +62,9 @@ class Feeds:
     ) -> FeedPlan:
         """What `create` would make, and what stands in its way. Changes nothing anywhere."""
         body = {"name": name, "source": source, "target": target, "tables": _list(tables), **config}
-        return self._transport.post("/api/v1/feeds/plan", FeedPlan, body, safe=True)
+        return self._transport.post(
+            "/api/v1/feeds/plan", FeedPlan, body, safe=True, more_s=DATABASES_S
+        )
 
     def list(self) -> Iterator[FeedStatus]:
         """All feeds by name, page by page as they are asked for."""

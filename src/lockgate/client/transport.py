@@ -1,8 +1,8 @@
 """One request and its answer: sent, tried again where that is safe, decoded, or raised.
 
     reaches nobody (refused, no route)      again, whatever it is
-    answer lost · 429 · 503 and kin         again if it is safe, i.e. done twice is done once
-    anything else                           raised at once
+    answer broken off · 429 · 503 and kin   again if it is safe, i.e. done twice is done once
+    no answer in time, anything else        raised at once
 
 Safe are questions, creations (which are idempotent by name) and verbs that name an end rather than
 a step: pausing what is paused changes nothing. A split or a removal is not safe: done twice it is
@@ -24,7 +24,7 @@ from lockgate.client.problems import of_problem, read_problem
 from lockgate.model.errors import LockgateError, Transient, UsageError
 from lockgate.model.reading import reveal
 
-__all__ = ["Transport"]
+__all__ = ["DATABASES_S", "TRIES_MAX", "Transport"]
 
 T = TypeVar("T")
 
@@ -34,6 +34,8 @@ BACKOFF_S: Final = 0.1
 RETRY_AFTER_S_MAX: Final = 20.0
 """A server that asks for more patience than this is told of instead."""
 CONNECT_S_MAX: Final = 5.0
+DATABASES_S: Final = 90.0
+"""What a verb may take longer because the node asks databases, which may be slow or away."""
 _BUSY: Final = frozenset({429, 502, 503, 504})
 
 
@@ -57,6 +59,11 @@ class Transport:
         self._timeout_s = timeout_s
         self._tries = tries
         self._sleep = sleep
+        self._key_hint = (
+            "the token that was sent opens nothing here: see LOCKGATE_TOKEN, LOCKGATE_HOME, --home"
+            if place.token
+            else "set LOCKGATE_TOKEN, or name the server's home with LOCKGATE_HOME or --home"
+        )
         headers = {"accept": "application/json"}
         if place.token:
             headers["authorization"] = f"Bearer {place.token.reveal()}"
@@ -134,7 +141,10 @@ class Transport:
                 answer = self._http.send(request)
             except httpx.HTTPError as error:
                 problem = of_transport(error, self.url, operation, safe=safe)
-                again = isinstance(problem, Transient) and (safe or never_sent(error))
+                late = isinstance(error, httpx.ReadTimeout)  # it has had its time
+                again = isinstance(problem, Transient) and (
+                    never_sent(error) or (safe and not late)
+                )
             else:
                 if answer.is_success:
                     return answer
@@ -148,6 +158,8 @@ class Transport:
 
     def _refusal(self, answer: httpx.Response, operation: str) -> LockgateError:
         if problem := read_problem(answer.headers.get("content-type", ""), answer.content):
+            if answer.status_code == 401:
+                problem = msgspec.structs.replace(problem, hint=self._key_hint)
             return of_problem(problem, answer.status_code)
         if answer.status_code in _BUSY:
             return ServerUnavailable(
