@@ -9,8 +9,13 @@ import psycopg
 from psycopg import sql
 
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
+from tests.support.waiting import until
 
 _NUMBERS = itertools.count(1)
+_READERS = """
+SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = %s AND active
+"""
+"""Sessions of killed processes, which the server has not missed yet."""
 
 
 @contextmanager
@@ -21,6 +26,7 @@ def fresh_database(server: EmbeddedPostgres) -> Iterator[str]:
         admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     yield server.url(name)
     with psycopg.connect(server.url(), autocommit=True) as admin:
+        until(lambda: not admin.execute(_READERS, (name,)).fetchall(), 20.0)
         admin.execute(
             "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
             "WHERE database = %s AND NOT active",

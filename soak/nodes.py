@@ -1,0 +1,163 @@
+"""Nodes of the service as real processes: started, killed, paused, and asked over HTTP.
+
+    with Cluster(folder, metastore_url, spark_url) as cluster:
+        one, two, three = (cluster.start(name) for name in ("one", "two", "three"))
+        one.client().feeds.create(…)
+        one.kill()                      # SIGKILL; start it again with one.start()
+
+Each node has a home and a log of its own; metastore, change log and Spark are common to all.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from lockgate.client import Client, connect
+
+__all__ = ["Cluster", "NodeServer"]
+
+START_S: Final = 60.0
+ROOT: Final = Path(__file__).parents[1]
+
+
+class NodeServer:
+    """One `lockgate server`, through all its lives."""
+
+    def __init__(self, name: str, folder: Path, options: list[str], env: dict[str, str]) -> None:
+        self.name = name
+        self.home = folder / name
+        self.log = folder / f"{name}.log"
+        self.url = ""
+        self._options = options
+        self._env = env
+        self._process: subprocess.Popen[bytes] | None = None
+        self._read_from = 0
+        self._clients: list[Client] = []
+
+    def start(self, *options: str, wait: bool = True) -> None:
+        """Begin a life; returns when the node has joined and listens."""
+        self._read_from = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(str(Path(sys.executable).with_name("lockgate")), "server"),
+                    *("--home", str(self.home), "--node", self.name),
+                    *self._options,
+                    *options,
+                ],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                cwd=ROOT,
+                env={**os.environ, **self._env},
+                start_new_session=True,
+            )
+        if wait:
+            self.wait_listening()
+
+    def wait_listening(self) -> None:
+        """Until the node has said where it listens."""
+        deadline = time.monotonic() + START_S
+        while not (url := self._listening()):
+            if not self.running or time.monotonic() > deadline:
+                raise RuntimeError(f"node {self.name} did not start:\n{self.said()}")
+            time.sleep(0.02)
+        self.url = url
+
+    def _listening(self) -> str:
+        for line in self.said().splitlines():
+            with contextlib.suppress(ValueError):
+                said = json.loads(line)
+                if said.get("event") == "listening":
+                    return str(said["url"])
+        return ""
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def said(self) -> str:
+        """The log of this life."""
+        with self.log.open("rb") as log:
+            log.seek(self._read_from)
+            return log.read().decode(errors="replace")
+
+    def client(self) -> Client:
+        """Asks this node, as its home's admin. Closed with the cluster."""
+        made = connect(self.url, (self.home / "token").read_text("utf-8").strip())
+        self._clients.append(made)
+        return made
+
+    def close(self) -> None:
+        """Kill it, and close all who asked it."""
+        self.kill()
+        while self._clients:
+            self._clients.pop().close()
+
+    def kill(self) -> None:
+        """SIGKILL, to it and whatever it has started."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP: it stands still, and its sockets stay open."""
+        os.killpg(self.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        os.killpg(self.pid, signal.SIGCONT)
+
+    def stop(self, timeout_s: float = 60.0) -> int:
+        """SIGTERM, and its exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(timeout_s)
+
+
+class Cluster:
+    """Nodes that share a metastore, a change log and a Spark."""
+
+    def __init__(self, folder: Path, metastore: str, spark: str, *, lease_s: float = 3.0) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._options = [
+            *("--listen", "127.0.0.1:0", "--metastore", metastore, "--spark-master", spark),
+            *("--changelog", str(folder / "changelog"), "--lease", str(lease_s)),
+            "--no-spark-ship",
+        ]
+        self.nodes: dict[str, NodeServer] = {}
+
+    def start(
+        self, name: str, *options: str, env: dict[str, str] | None = None, wait: bool = True
+    ) -> NodeServer:
+        """A new node."""
+        node = NodeServer(name, self._folder, [*self._options, *options], env or {})
+        self.nodes[name] = node
+        node.start(wait=wait)
+        return node
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for node in self.nodes.values():
+            node.close()

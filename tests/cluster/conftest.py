@@ -1,0 +1,37 @@
+"""Real nodes: processes of their own, a metastore on PostgreSQL, a Spark that outlives them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
+from soak.connect import ConnectServer
+from soak.nodes import Cluster
+from tests.support.clusters import cluster
+from tests.support.databases import fresh_database
+from tests.support.feeds import Pair
+
+
+@pytest.fixture(scope="session")
+def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    """A Spark that outlives the nodes that use it, and so do their tasks."""
+    with ConnectServer(tmp_path_factory.mktemp("connect") / "log") as server:
+        yield server
+
+
+@pytest.fixture
+def ends(pg16: EmbeddedPostgres, pg18: EmbeddedPostgres, tmp_path: Path) -> Iterator[Pair]:
+    """Two databases for feeds that nodes run."""
+    with fresh_database(pg16) as source, fresh_database(pg18) as target:
+        yield Pair(source, target, tmp_path / "home")
+
+
+@pytest.fixture
+def nodes(
+    ends: Pair, pg18: EmbeddedPostgres, connect: ConnectServer, tmp_path: Path
+) -> Iterator[Cluster]:
+    """No node yet: `nodes.start(name)` makes one. They end before the databases they use."""
+    assert ends
+    with cluster(pg18, tmp_path / "nodes", connect.url) as made:
+        yield made
