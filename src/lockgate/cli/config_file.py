@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lockgate.model.errors import UsageError
-from lockgate.model.toml_lines import line_of, path_of
+from lockgate.model.toml_lines import line_of, lines_of, path_of
 
 __all__ = ["Written", "read"]
 
@@ -55,24 +55,17 @@ class Written:
             raise self._placed(error, options or {}) from None
 
     def _placed(self, error: UsageError, options: Mapping[str, str]) -> UsageError:
-        key = error.object
-        path = path_of(key)
-        top = next(
-            (name for name in self._options if path_of(name) == path[: name.count(".") + 1]), ""
-        )
-        if option := self._options.get(top, ""):
-            return _with(error, error.what, option)
-        known = path and (path[0] in self.document or key in options)
-        if not known:
-            return error
-        hint = error.hint
-        if key in options and path[0] not in self.document:
-            if self._file is None:
-                return _with(error, error.what, options[key])
-            hint = f"{hint}, or give {options[key]}"
+        key, path = error.object, path_of(error.object)
+        for said, option in self._options.items():
+            if path_of(said) == path[: len(path_of(said))]:
+                return _with(error, error.what, option)
         if self._file is None:
-            return error
+            return _with(error, error.what, options[key]) if key in options else error
         line = line_of(self._text, key)
+        if line is None and key not in options:
+            return error  # it is about something else
+        missing = key in options and path not in lines_of(self._text)
+        hint = f"{error.hint}, or give {options[key]}" if missing else error.hint
         place = f"{self._file}, line {line}" if line else str(self._file)
         return _with(error, f"{key}: {error.what}", place, hint)
 
@@ -110,11 +103,11 @@ def read(file: Path | None) -> Written:
     )
 
 
-def _with(error: UsageError, what: str, object_: str, hint: str = "") -> UsageError:
+def _with(error: UsageError, what: str, object_: str, hint: str | None = None) -> UsageError:
     return UsageError(
         what,
         object_=object_,
-        hint=hint or error.hint,
+        hint=error.hint if hint is None else hint,
         operation=error.operation,
         cause=error.cause,
     )

@@ -4,9 +4,11 @@
 hint; a bug of Lockgate's own keeps its trace.
 """
 
+import contextlib
+import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -25,6 +27,9 @@ from lockgate.cli import (
 from lockgate.model.errors import IllegalTransition, LockgateError, UsageError
 
 __all__ = ["app", "main"]
+
+INTERRUPTED: Final = 130
+"""What shells say of a command that Ctrl-C ended."""
 
 app = typer.Typer(
     name="lockgate",
@@ -74,6 +79,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return output.failure(problem, as_json=as_json)
     except typer.TyperException as problem:
         return output.failure(_wrong_usage(problem), as_json=as_json)
+    except typer.Abort:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read stdout has seen enough. Python would complain when it flushes at its end.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return code or 0
 
 
