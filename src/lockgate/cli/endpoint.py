@@ -9,7 +9,7 @@ from lockgate.cli import asking, columns, output
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Databases, by name.", no_args_is_help=True)
+app = typer.Typer(help="Databases, by name.")
 
 
 @app.callback()

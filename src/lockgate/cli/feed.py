@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Continuous replication of chosen tables.", no_args_is_help=True)
+app = typer.Typer(help="Continuous replication of chosen tables.")
 
 OPTIONS: Final = {"source": "--from", "target": "--to", "tables": "--tables", "name": "NAME"}
 """What says a key of the configuration on the command line."""
@@ -37,7 +37,7 @@ def _feed() -> None:
 @app.command()
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The new feed's name.")],
-    more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True)] = None,
+    more: Annotated[list[str] | None, typer.Argument(metavar="PATTERN", hidden=True)] = None,
     *,
     source: Annotated[
         str | None,
@@ -143,7 +143,7 @@ def status(
     home: asking.HomeOption = None,
     as_json: output.JsonFlag = False,
 ) -> None:
-    """How a feed is: state, copy, lag, errors, and what can be done next."""
+    """How a feed is, and what can be done next."""
     if watch and as_json:
         raise UsageError(
             "--watch has no end, and --json is one document",

@@ -42,7 +42,10 @@ def spans(
     home: asking.HomeOption = None,
     as_json: output.JsonFlag = False,
 ) -> None:
-    """The spans of a feed: key ranges, the nodes they run on, and what is under way."""
+    """The spans of a feed, and where they run.
+
+    A span is a key range of one table. It can be moved, split and merged.
+    """
     with asking.node(url, home) as lg:
         found = list(lg.feeds.tables(name))
     if as_json:
@@ -81,7 +84,7 @@ def span_move(
 def span_split(
     name: asking.FeedName,
     span: SpanName,
-    more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True)] = None,
+    more: Annotated[list[str] | None, typer.Argument(metavar="KEY", hidden=True)] = None,
     *,
     at: Annotated[
         list[str] | None,
@@ -99,8 +102,10 @@ def span_split(
     home: asking.HomeOption = None,
     as_json: output.JsonFlag = False,
 ) -> int:
-    """Cut a span into several, so that several nodes or tasks share its table. Two, if nothing
-    else is said."""
+    """Cut a span into several.
+
+    So that several nodes or tasks share its table. Without --at and --parts: into two.
+    """
     points = [*(at or ()), *(more or ())]
     if (more and not at) or (points and parts):
         raise UsageError(

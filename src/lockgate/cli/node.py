@@ -16,7 +16,7 @@ __all__ = ["app"]
 
 LOOK_S: Final = 0.5
 
-app = typer.Typer(help="Lockgate's own processes.", no_args_is_help=True)
+app = typer.Typer(help="Lockgate's own processes.")
 
 
 @app.callback()

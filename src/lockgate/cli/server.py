@@ -179,7 +179,11 @@ def read(file: Path | None, said: dict[str, object]) -> "ServerConfig":
 
 def _show(config: "ServerConfig", *, as_json: bool) -> None:
     if as_json:
-        output.result(config)
+        import msgspec
+
+        document: dict[str, object] = msgspec.to_builtins(config, enc_hook=str)
+        # An empty secret is none: no mask, which would say that there is one.
+        output.result(document | {"metastore": str(config.metastore) if config.metastore else ""})
         return
     spark, tls = config.spark, config.tls
     output.fields(

@@ -9,7 +9,7 @@ from lockgate.model.tokens import Role
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Who may ask for what.", no_args_is_help=True)
+app = typer.Typer(help="Who may ask for what.")
 
 
 @app.callback()
