@@ -11,10 +11,11 @@ may belong to a feed of the same name that was created anew, and finds a new doo
 
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
-from lockgate.model.errors import LockgateError, ObjectMissing
+from lockgate.model.errors import LockgateError, ObjectMissing, Transient
 from lockgate.model.events import (
     DispatcherEvent,
     DispatcherFailed,
@@ -24,10 +25,10 @@ from lockgate.model.events import (
     SinkEvent,
 )
 from lockgate.model.feeds import Trouble
-from lockgate.model.ids import FeedId
+from lockgate.model.ids import FeedId, SpanId
 from lockgate.model.instructions import CloseSink, StartDispatcher, StopDispatcher
 from lockgate.node.feed.context import FeedContext
-from lockgate.node.feed.engine import FeedEngine, Order
+from lockgate.node.feed.engine import CopyAnew, FeedEngine, Order
 from lockgate.node.feed.running import Parked, backoff_s, told
 
 __all__ = ["FeedExecutor", "SinkCloser"]
@@ -92,6 +93,23 @@ class FeedExecutor:
             with self._lock:
                 if door in self._ended:
                     self._ended.remove(door)
+
+    def copy_anew(self, feed: FeedId, span: SpanId) -> "Future[None]":
+        """Have a span's rows copied once more, as people ask for it."""
+        done: Future[None] = Future()
+        with self._lock:
+            door = self._doors.get(feed)
+            if door is None:
+                done.set_exception(
+                    Transient(
+                        "the feed does not run on this node",
+                        object_=feed,
+                        hint="ask again in a moment",
+                    )
+                )
+            else:
+                door.order(CopyAnew(feed, span, done))
+        return done
 
     def engine(self, feed: FeedId) -> FeedEngine | None:
         """The engine of a feed, for a look."""

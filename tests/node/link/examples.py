@@ -20,7 +20,7 @@ from lockgate.model.feeds import FeedSpec, Goal, Outcome, Trouble
 from lockgate.model.ids import SEQ_MAX, NodeRef, Token
 from lockgate.model.spans import Birth, KeyRange, Lineage, SpanSpec
 from lockgate.model.statuses import DispatcherStatus, Heat, MaintainerStatus, Phase, Stage
-from lockgate.node.link.wire import Verb
+from lockgate.node.link.wire import ResyncSpan, Verb
 
 _REF: Final = NodeRef("a", 3)
 _TOKEN: Final = Token(7, SEQ_MAX, 3)
@@ -82,6 +82,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     MoveSpan("r7", "orders", "7-1", "b"),
     SplitSpan("r8", "orders", "7-1", (b"\x01", b"\x80")),
     MergeSpans("r9", "orders", ("7-1", "7-2")),
+    ResyncSpan("r10", "orders", "7-1"),
 )
 
 

@@ -112,6 +112,39 @@ def test_a_span_is_split_and_merged_while_rows_come(service: NodeService, pair: 
     pair.assert_equal("public.a")
 
 
+def test_a_table_is_copied_anew_while_rows_come(service: NodeService, pair: Pair) -> None:
+    pair.at_source(
+        "CREATE TABLE a (id int PRIMARY KEY, v int)",
+        "CREATE TABLE b (id int PRIMARY KEY)",
+        "INSERT INTO a SELECT n, 0 FROM generate_series(1, 500) n",
+    )
+    service.create_feed(_config(), "me")
+    _level(service)
+    pair.at_target("DELETE FROM a WHERE id < 100", "UPDATE a SET v = 7", "INSERT INTO a VALUES (0)")
+    until(lambda: [table.state for table in service.feed_tables("feed")] == ["running"] * 2)
+    service.resync_table("feed", "public.a", "me")
+    pair.at_source("UPDATE a SET v = 1 WHERE id % 2 = 0", "INSERT INTO a VALUES (501, 5)")
+    _level(service)
+    pair.assert_equal("public.a", "public.b")
+    pair.at_source("DELETE FROM a WHERE id = 501")
+    _level(service)
+    pair.assert_equal("public.a")
+
+
+def test_what_cannot_be_copied_anew_is_told(service: NodeService, pair: Pair) -> None:
+    pair.at_source("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)")
+    service.create_feed(_config(), "me")
+    _level(service)
+    with pytest.raises(NotFound):
+        service.resync_table("feed", "public.nothing", "me")
+    span = service.feed_tables("feed")[0].spans[0].span
+    service.split_span("feed", span, [], 2, "me")
+    until(lambda: len(service.feed_tables("feed")[0].spans) == 2)
+    with pytest.raises(Conflict, match="split"):
+        service.resync_table("feed", "public.a", "me")
+    assert pair.ask_target("SELECT id FROM a") == [(1,)]
+
+
 @pytest.mark.parametrize(
     ("more", "error"),
     [

@@ -110,9 +110,16 @@ class Copies:
                 hint="merge its spans, or remove the feed and create it anew",
                 operation="copy",
             )
+        self.empty(one)
+        return True
+
+    def empty(self, one: Running, *, whole: bool = False) -> None:
+        """Remove the span's rows, which are the table's, to have them copied anew. `whole`: also
+        when its copy is over. Raises StaleOwner when it has a newer owner."""
+        context = self._context
         table = CopyTable(parse_table(one.table), context.target_of(one.table), ())
         try:
-            begin_anew(context.target, context.feed, one.span, one.token, table)
+            begin_anew(context.target, context.feed, one.span, one.token, table, whole=whole)
         except Refused as refused:
             raise StaleOwner(
                 "the span has a newer owner",
@@ -120,7 +127,6 @@ class Copies:
                 hint="nothing: it goes on there",
                 cause=refused.refusal.value,
             ) from refused
-        return True
 
     def is_captured(self, upto: Position) -> bool:
         """True when the change log holds everything up to a position."""

@@ -17,6 +17,8 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
+from typing import NamedTuple
 
 from lockgate.endpoints.postgres.sink.advance import Advance
 from lockgate.endpoints.postgres.sink.net import NeedsOnePart
@@ -30,7 +32,7 @@ from lockgate.model.events import (
     DispatcherStopped,
 )
 from lockgate.model.floors import Floors, Refusal, raised
-from lockgate.model.ids import FeedId
+from lockgate.model.ids import FeedId, SpanId
 from lockgate.model.instructions import (
     HoldDispatcher,
     PassBarrier,
@@ -50,6 +52,16 @@ from lockgate.node.feed.running import Running, backoff_s
 from lockgate.node.feed.tail import LogTail
 from lockgate.pipeline.copy import CopyOutcome
 
+
+class CopyAnew(NamedTuple):
+    """People want a span's rows copied once more."""
+
+    feed: FeedId
+    span: SpanId
+    done: "Future[None]"
+    """Told when the rows are gone and the copy has begun, or why not."""
+
+
 Order = (
     StartDispatcher
     | StopDispatcher
@@ -57,6 +69,7 @@ Order = (
     | ReleaseDispatcher
     | PassBarrier
     | WriteBarrier
+    | CopyAnew
 )
 
 IDLE_S = 0.25
@@ -195,6 +208,9 @@ class FeedEngine:
         if isinstance(order, StopDispatcher):
             self._stop(order)
             return
+        if isinstance(order, CopyAnew):
+            self._copy_anew(order)
+            return
         found = self._dispatchers.get(order.span)
         if found is None or found.token != order.token:
             return
@@ -295,6 +311,26 @@ class FeedEngine:
         else:
             one.snapshots, one.settled = copied.snapshots, copied.settled
             one.parked = None
+
+    def _copy_anew(self, order: CopyAnew) -> None:
+        one = self._dispatchers.get(order.span)
+        try:
+            if one is None or one.floors is None or one.copying or one.in_doubt or one.blocked:
+                raise Transient(
+                    "the span is not running just now",
+                    object_=order.span,
+                    hint="ask again when `lockgate feed tables` shows it as running",
+                    operation="resync",
+                )
+            self._context.copies.empty(one, whole=True)
+        except LockgateError as error:
+            order.done.set_exception(error)
+            return
+        one.snapshots, one.settled = (), 0
+        one.parked = None
+        one.copying = True
+        self._copying.begin(one)
+        order.done.set_result(None)
 
     # --- rounds -------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ import msgspec
 
 from lockgate.model.errors import UsageError
 from lockgate.model.events import FeedVerb, SpanVerb
-from lockgate.model.ids import NodeId
+from lockgate.model.ids import FeedId, NodeId, SpanId
 from lockgate.model.instructions import Answer
 from lockgate.model.messages import Message
 from lockgate.model.value import Value
@@ -32,6 +32,7 @@ __all__ = [
     "VERBS_PATH",
     "VERSION",
     "Asked",
+    "ResyncSpan",
     "Told",
     "Verb",
     "decode_answer",
@@ -56,7 +57,16 @@ BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 ENVELOPE_BYTES_MAX: Final = 4 * 1024
 """What an envelope adds to its messages, at most; names are short."""
 
-Verb = FeedVerb | SpanVerb
+
+class ResyncSpan(Value, frozen=True, tag=True):
+    """For the node that runs a span, not for its core: copy the span's rows anew."""
+
+    request: str
+    feed: FeedId
+    span: SpanId
+
+
+Verb = FeedVerb | SpanVerb | ResyncSpan
 
 
 class Told(Value, frozen=True, forbid_unknown_fields=True):

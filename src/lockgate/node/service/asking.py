@@ -12,9 +12,9 @@ from collections.abc import Callable
 from lockgate.model.events import Event, FeedVerb, SpanVerb
 from lockgate.model.instructions import Answer
 
-__all__ = ["Asking", "Verb", "new_request"]
+__all__ = ["Asking", "CoreVerb", "new_request"]
 
-Verb = FeedVerb | SpanVerb
+CoreVerb = FeedVerb | SpanVerb
 
 
 def new_request() -> str:
@@ -36,7 +36,7 @@ class Asking:
         if waiting is not None:
             waiting.put(answer)
 
-    def ask(self, post: Callable[[Event], None], verb: Verb, timeout_s: float) -> Answer | None:
+    def ask(self, post: Callable[[Event], None], verb: CoreVerb, timeout_s: float) -> Answer | None:
         """The core's answer to the verb, which is under way all the same when none came in time."""
         mine: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         with self._lock:

@@ -16,8 +16,9 @@ from lockgate.model.errors import Conflict, LockgateError, NotFound, Transient
 from lockgate.model.ids import FeedId, NodeId
 from lockgate.model.instructions import Answer
 from lockgate.model.records import COORDINATOR, FeedRecord
+from lockgate.node.link.wire import ResyncSpan, Verb
 from lockgate.node.process import NodeProcess
-from lockgate.node.service.asking import Asking, Verb, new_request
+from lockgate.node.service.asking import Asking, new_request
 from lockgate.store.metastore import SqlMetastore
 
 __all__ = ["Cluster", "Link"]
@@ -45,12 +46,19 @@ class Cluster:
     """The other nodes, and this one's own core."""
 
     def __init__(
-        self, process: NodeProcess, asking: Asking, link: Link, metastore: SqlMetastore
+        self,
+        process: NodeProcess,
+        asking: Asking,
+        link: Link,
+        metastore: SqlMetastore,
+        resync: Callable[[ResyncSpan], Answer],
     ) -> None:
+        """`resync` carries out what is this node's to do and not its core's."""
         self._process = process
         self._asking = asking
         self._link = link
         self._metastore = metastore
+        self._resync = resync
 
     @property
     def leads(self) -> bool:
@@ -87,8 +95,16 @@ class Cluster:
         """Have the feed's owner do it; False when it is under way and not done yet."""
         return self._ask(verb, lambda: self.owner(feed), feed)
 
+    def ask_node(
+        self, verb: Callable[[str], Verb], whom: Callable[[], NodeId | None], object_: str
+    ) -> bool:
+        """Have the node do it that `whom` names; False when it is under way and not done yet."""
+        return self._ask(verb, whom, object_)
+
     def ask_here(self, verb: Verb) -> Answer:
-        """What this node's own core says, for another node that was asked."""
+        """What this node says, for whichever node was asked."""
+        if isinstance(verb, ResyncSpan):
+            return self._resync(verb)
         answer = self._asking.ask(self._process.post, verb, HERE_S)
         return answer or Answer(verb.request, "under-way")
 

@@ -1,8 +1,7 @@
 """What people ask of feeds: recorded first, done by whoever is to do it, told when it is so."""
 
-import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -11,24 +10,22 @@ from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.source import heartbeat
 from lockgate.endpoints.postgres.source.slot import lsn_text
 from lockgate.model.documents import Waited
-from lockgate.model.errors import Conflict, LockgateError, NotFound, Transient, UsageError
-from lockgate.model.events import MergeSpans, MoveSpan, PauseFeed, ResumeFeed, SplitSpan
+from lockgate.model.errors import Conflict
+from lockgate.model.events import PauseFeed, ResumeFeed
 from lockgate.model.feed_config import FeedConfig
 from lockgate.model.feed_status import FeedPlan, FeedStatus
-from lockgate.model.feeds import FeedState
-from lockgate.model.ids import FeedId, SpanId
-from lockgate.model.records import SpanRecord
-from lockgate.model.spans import KeyRange
+from lockgate.model.ids import FeedId
 from lockgate.node.feed import setup
+from lockgate.node.link.wire import ResyncSpan, Verb
 from lockgate.node.service import planning
-from lockgate.node.service.asking import Verb
 from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.contexts import Contexts, config_of
+from lockgate.node.service.going import check_runs, live
 from lockgate.node.service.keeper import Keeper
 from lockgate.node.service.positions import parse_lsn
+from lockgate.node.service.resync import span_to_resync
 from lockgate.node.service.statuses import Statuses
 from lockgate.node.service.stores import Stores
-from lockgate.store.feeds import FeedEntry
 
 __all__ = ["FeedDesk"]
 
@@ -96,14 +93,14 @@ class FeedDesk:
 
     def pause(self, feed: FeedId, who: str) -> FeedStatus:
         """Stop it, to be resumed."""
-        self._live(feed)
+        live(self._statuses, feed)
         self._tell(lambda request: PauseFeed(request, feed), feed)
         self._stores.history.write(who, "feed pause", feed, outcome="done")
         return self._statuses.one(feed)
 
     def resume(self, feed: FeedId, who: str) -> FeedStatus:
         """Let a stopped or failed one run again, or be set up again."""
-        entry = self._live(feed)
+        entry = live(self._statuses, feed)
         if entry.error:
             self._stores.feeds.change(feed, lambda now: msgspec.structs.replace(now, error=""))
             self._keeper.knock(feed)
@@ -124,12 +121,6 @@ class FeedDesk:
     def _tell(self, verb: Callable[[str], Verb], feed: FeedId) -> None:
         self._cluster.ask_coordinator(verb, feed)
 
-    def _live(self, feed: FeedId) -> FeedEntry:
-        entry = self._statuses.entry(feed)
-        if entry.removing:
-            raise Conflict("the feed is being removed", object_=feed, hint="create it anew later")
-        return entry
-
     def _wait(self, done: Callable[[], bool], timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         while not done():
@@ -143,7 +134,7 @@ class FeedDesk:
     def wait(self, feed: FeedId, timeout_s: float, position: str) -> Waited:
         """Until the sink itself says that everything up to the position is there."""
         began = time.monotonic()
-        entry = self._live(feed)
+        entry = live(self._statuses, feed)
         ends = self._contexts.ends(config_of(entry))
         if position:
             upto = parse_lsn(position)
@@ -158,130 +149,22 @@ class FeedDesk:
                 if level or spent >= timeout_s:
                     shown = lsn_text(stands or 0)
                     return Waited(level, lsn_text(upto), shown, round(spent, 2))
-                self._check_runs(feed)
+                check_runs(self._statuses, self._cluster, feed)
                 time.sleep(min(POLL_S, timeout_s - spent))
 
-    def _check_runs(self, feed: FeedId) -> None:
-        """Nobody waits for a feed that does not go on."""
-        record = self._cluster.records().get(feed)
-        entry = self._statuses.entry(feed)
-        state = FeedState.FAILED if entry.error else None if record is None else record.state
-        if state in {FeedState.FAILED, FeedState.STOPPED, FeedState.FINISHED}:
-            status = self._statuses.one(feed)
-            raise Conflict(
-                f"the feed does not go on: it is {state.value}",
-                object_=feed,
-                hint="; ".join(status.next_steps),
-                cause=status.error or None,
-            )
-
-    # --- spans ------------------------------------------------------------------------------------
-
-    def move_span(self, feed: FeedId, span: SpanId, node: str, who: str) -> FeedStatus:
-        """Run a span elsewhere."""
-        self._span(feed, span)
-        if not any(row.node == node and row.alive for row in self._stores.members.all()):
-            raise NotFound(
-                "no node of this name is alive",
-                object_=node,
-                hint="`lockgate node list` shows which are",
-            )
-        return self._change(
-            feed, "span move", f"{span} to {node}", who, lambda r: MoveSpan(r, feed, span, node)
+    def resync(self, feed: FeedId, table: str, who: str) -> FeedStatus:
+        """Copy one table anew."""
+        live(self._statuses, feed)
+        check_runs(self._statuses, self._cluster, feed)
+        span, _ = span_to_resync(self._statuses, feed, table)
+        self._cluster.ask_node(
+            lambda request: ResyncSpan(request, feed, span),
+            lambda: span_to_resync(self._statuses, feed, table)[1],
+            table,
         )
-
-    def split_span(
-        self, feed: FeedId, span: SpanId, points: Sequence[str], parts: int | None, who: str
-    ) -> FeedStatus:
-        """Cut a span at key hashes, or into equal parts."""
-        record = self._span(feed, span)
-        cuts = _cuts(record.span.range, points, parts)
-        detail = f"{span} at {', '.join(cut.hex() for cut in cuts)}"
-        return self._change(
-            feed, "span split", detail, who, lambda r: SplitSpan(r, feed, span, cuts)
-        )
-
-    def merge_spans(self, feed: FeedId, spans: Sequence[str], who: str) -> FeedStatus:
-        """Join neighbouring spans of one table."""
-        found = sorted(
-            (self._span(feed, span) for span in dict.fromkeys(spans)),
-            key=lambda record: record.span.range.low,
-        )
-        if len(found) < 2:
-            raise UsageError("a merge takes two spans or more", object_=feed, hint="name them")
-        for one, other in itertools.pairwise(found):
-            if one.span.table != other.span.table or not one.span.range.touches(other.span.range):
-                raise Conflict(
-                    "only neighbouring spans of one table can be merged",
-                    object_=f"{one.id}, {other.id}",
-                    hint=f"`lockgate feed tables {feed}` shows which lie side by side",
-                )
-        ids = tuple(record.id for record in found)
-        return self._change(
-            feed, "span merge", ", ".join(ids), who, lambda r: MergeSpans(r, feed, ids)
-        )
-
-    def _span(self, feed: FeedId, span: SpanId) -> SpanRecord:
-        self._live(feed)
-        for record in self._statuses.spans(feed):
-            if record.id == span:
-                return record
-        raise NotFound(
-            "the feed has no span of this name",
-            object_=span,
-            hint=f"`lockgate feed tables {feed}` shows its spans",
-        )
-
-    def _change(
-        self, feed: FeedId, verb: str, detail: str, who: str, make: Callable[[str], Verb]
-    ) -> FeedStatus:
-        """Have the owner do it; what takes longer goes on by itself, and the history says so."""
-        self._check_runs(feed)
-        try:
-            done = self._cluster.ask_owner(make, feed)
-        except LockgateError as error:
-            outcome = "refused" if not isinstance(error, Transient) else "not answered"
-            self._stores.history.write(who, verb, feed, detail, f"{outcome}: {error}")
-            raise
-        self._stores.history.write(who, verb, feed, detail, "done" if done else "under way")
+        self._stores.history.write(who, "feed resync", feed, table, "begun")
         return self._statuses.one(feed)
 
 
 def _told(config: FeedConfig) -> str:
     return f"tables {', '.join(config.tables)}"
-
-
-def _cuts(range_: KeyRange, points: Sequence[str], parts: int | None) -> tuple[bytes, ...]:
-    """Where the range is cut. Keys are hashes of eight bytes (`sink.keys`)."""
-    if bool(points) == (parts is not None):
-        raise UsageError(
-            "a split needs either points or a number of parts",
-            object_="split",
-            hint="use --parts N, or --at with key hashes in hex",
-        )
-    try:
-        if parts is None:
-            cuts = tuple(sorted(_hash(point) for point in points))
-        else:
-            cuts = _equal_cuts(range_, parts)
-        range_.divided(cuts)
-    except ValueError as error:
-        raise UsageError("the span cannot be cut there", object_="split", hint=str(error)) from None
-    return cuts
-
-
-def _hash(point: str) -> bytes:
-    cut = bytes.fromhex(point)
-    if len(cut) != 8:
-        raise ValueError("a key hash has 16 hex digits")
-    return cut
-
-
-def _equal_cuts(range_: KeyRange, parts: int) -> tuple[bytes, ...]:
-    if not 2 <= parts <= PARTS_MAX:
-        raise ValueError(f"take 2 to {PARTS_MAX} parts")
-    low = int.from_bytes(range_.low.ljust(8, b"\0"))
-    high = 2**64 if range_.high is None else int.from_bytes(range_.high)
-    if high - low < parts:
-        raise ValueError("the span is too small for so many parts")
-    return tuple((low + (high - low) * n // parts).to_bytes(8) for n in range(1, parts))

@@ -49,6 +49,8 @@ from lockgate.node.service.feeds import FeedDesk
 from lockgate.node.service.keeper import Keeper
 from lockgate.node.service.nodes import NodeDesk
 from lockgate.node.service.reporting import Reporter
+from lockgate.node.service.resync import start_here
+from lockgate.node.service.spans import SpanDesk
 from lockgate.node.service.statuses import Statuses
 from lockgate.node.service.stores import Stores
 from lockgate.node.spark import SparkKeeper
@@ -115,7 +117,13 @@ class NodeService:
             SinkCloser(contexts.sink),
             self._asking.answered,
         )
-        self._cluster = Cluster(self._process, self._asking, self._link, self._metastore)
+        self._cluster = Cluster(
+            self._process,
+            self._asking,
+            self._link,
+            self._metastore,
+            lambda asked: start_here(self._executor, asked),
+        )
         self._keeper = Keeper(stores, contexts, self._cluster)
         self._reporter = Reporter(
             self._process, self._executor, stores.reports, self._keeper.worries
@@ -123,6 +131,7 @@ class NodeService:
         self._statuses = Statuses(stores, self._cluster)
         self._endpoints = EndpointDesk(stores)
         self._nodes = NodeDesk(stores, self._cluster)
+        self._spans = SpanDesk(stores, self._cluster, self._statuses)
         self._feeds = FeedDesk(
             stores, contexts, self._cluster, self._statuses, self._keeper, installation
         )
@@ -275,18 +284,18 @@ class NodeService:
         return self._feeds.wait(name, timeout_s, position)
 
     def resync_table(self, name: str, table: str, who: str) -> FeedStatus:
-        raise Conflict("not yet", object_=f"{name} {table} {who}", hint="")
+        return self._feeds.resync(name, table, who)
 
     def move_span(self, name: str, span: str, node: str, who: str) -> FeedStatus:
-        return self._feeds.move_span(name, span, node, who)
+        return self._spans.move(name, span, node, who)
 
     def split_span(
         self, name: str, span: str, points: Sequence[str], parts: int | None, who: str
     ) -> FeedStatus:
-        return self._feeds.split_span(name, span, points, parts, who)
+        return self._spans.split(name, span, points, parts, who)
 
     def merge_spans(self, name: str, spans: Sequence[str], who: str) -> FeedStatus:
-        return self._feeds.merge_spans(name, spans, who)
+        return self._spans.merge(name, spans, who)
 
     def nodes(self) -> list[NodeStatus]:
         return self._nodes.all()

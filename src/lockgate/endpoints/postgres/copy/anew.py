@@ -1,9 +1,10 @@
-"""A copy that broke off and cannot be taken up: it begins anew.
+"""A copy that cannot be taken up, or that somebody wants once more: it begins anew.
 
     a table without a key         what was copied is of one snapshot and the rest would be of
                                   another. A change in between belongs to one of the two, and which
                                   one, only the place of its row could tell; the stream has it not.
     a table that changed since    its chunks would be of two forms.
+    a table that people resync    whatever its rows are by now, they are to be the source's again.
 
 So what has landed is removed, in the transaction that says so.
 """
@@ -14,7 +15,7 @@ from lockgate.endpoints.postgres.copy.items import CopyTable
 from lockgate.endpoints.postgres.faults import faults
 from lockgate.endpoints.postgres.schema.identifiers import identifier
 from lockgate.endpoints.postgres.sink.apply import quieten
-from lockgate.endpoints.postgres.sink.chunks import unland_chunks
+from lockgate.endpoints.postgres.sink.chunks import unland_chunks, unplan_chunks
 from lockgate.endpoints.postgres.sink.rows import pass_turnstile
 from lockgate.endpoints.postgres.sink.session import open_session
 from lockgate.endpoints.postgres.sink.wipe import empty
@@ -27,9 +28,18 @@ __all__ = ["begin_anew"]
 
 
 def begin_anew(
-    target: PostgresUrl, feed: FeedId, span: SpanId, token: Token, table: CopyTable
+    target: PostgresUrl,
+    feed: FeedId,
+    span: SpanId,
+    token: Token,
+    table: CopyTable,
+    *,
+    whole: bool = False,
 ) -> None:
-    """Remove what was copied of the table and have all of it copied again; Refused if not ours."""
+    """Remove what was copied of the table and have all of it copied again; Refused if not ours.
+
+    `whole`: also when its copy is over, with chunks that are cut anew.
+    """
     about = f"{table.target}, {target.label}"
     with (
         open_session(target, feed, span) as connection,
@@ -37,7 +47,7 @@ def begin_anew(
         connection.cursor() as cursor,
     ):
         pass_turnstile(cursor, feed, span)
-        unland_chunks(cursor, feed, span, token)
+        (unplan_chunks if whole else unland_chunks)(cursor, feed, span, token)
         if not quieten(connection):
             _refuse_to_cascade(cursor, table.target)
         empty(connection, identifier(table.target))

@@ -42,6 +42,7 @@ __all__ = [
     "mark_built",
     "plan_chunks",
     "unland_chunks",
+    "unplan_chunks",
 ]
 
 Edge = tuple[str, ...] | None
@@ -142,6 +143,16 @@ def unland_chunks(cursor: Cursor, feed: FeedId, span: SpanId, token: Token) -> N
     )
     cursor.execute(
         "UPDATE lockgate.progress SET built = false WHERE feed = %s AND span = %s", (feed, span)
+    )
+
+
+def unplan_chunks(cursor: Cursor, feed: FeedId, span: SpanId, token: Token) -> None:
+    """Have the span copied as if it never was. Whoever asks removes its rows together with this."""
+    _mine(cursor, feed, span, token)
+    cursor.execute("DELETE FROM lockgate.chunks WHERE feed = %s AND span = %s", (feed, span))
+    cursor.execute(
+        "UPDATE lockgate.progress SET built = false, copied = false WHERE feed = %s AND span = %s",
+        (feed, span),
     )
 
 

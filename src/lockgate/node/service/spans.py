@@ -1,0 +1,139 @@
+"""What people ask of spans: where they run, and how a table is cut.
+
+Every change is an operator of the feed's owner: recorded there, finished or cleaned up by a
+successor. What takes longer than somebody waits goes on by itself, and the history says so.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from lockgate.model.errors import Conflict, LockgateError, NotFound, Transient, UsageError
+from lockgate.model.events import MergeSpans, MoveSpan, SplitSpan
+from lockgate.model.feed_status import FeedStatus
+from lockgate.model.ids import FeedId, SpanId
+from lockgate.model.records import SpanRecord
+from lockgate.model.spans import KeyRange
+from lockgate.node.link.wire import Verb
+from lockgate.node.service.cluster import Cluster
+from lockgate.node.service.going import check_runs, live
+from lockgate.node.service.statuses import Statuses
+from lockgate.node.service.stores import Stores
+
+__all__ = ["SpanDesk"]
+
+PARTS_MAX: Final = 256
+
+
+class SpanDesk:
+    """The verbs of spans, on any node."""
+
+    def __init__(self, stores: Stores, cluster: Cluster, statuses: Statuses) -> None:
+        self._stores = stores
+        self._cluster = cluster
+        self._statuses = statuses
+
+    def move(self, feed: FeedId, span: SpanId, node: str, who: str) -> FeedStatus:
+        """Run a span elsewhere."""
+        self._span(feed, span)
+        if not any(row.node == node and row.alive for row in self._stores.members.all()):
+            raise NotFound(
+                "no node of this name is alive",
+                object_=node,
+                hint="`lockgate node list` shows which are",
+            )
+        return self._change(
+            feed, "span move", f"{span} to {node}", who, lambda r: MoveSpan(r, feed, span, node)
+        )
+
+    def split(
+        self, feed: FeedId, span: SpanId, points: Sequence[str], parts: int | None, who: str
+    ) -> FeedStatus:
+        """Cut a span at key hashes, or into equal parts."""
+        record = self._span(feed, span)
+        cuts = _cuts(record.span.range, points, parts)
+        detail = f"{span} at {', '.join(cut.hex() for cut in cuts)}"
+        return self._change(
+            feed, "span split", detail, who, lambda r: SplitSpan(r, feed, span, cuts)
+        )
+
+    def merge(self, feed: FeedId, spans: Sequence[str], who: str) -> FeedStatus:
+        """Join neighbouring spans of one table."""
+        found = sorted(
+            (self._span(feed, span) for span in dict.fromkeys(spans)),
+            key=lambda record: record.span.range.low,
+        )
+        if len(found) < 2:
+            raise UsageError("a merge takes two spans or more", object_=feed, hint="name them")
+        for one, other in itertools.pairwise(found):
+            if one.span.table != other.span.table or not one.span.range.touches(other.span.range):
+                raise Conflict(
+                    "only neighbouring spans of one table can be merged",
+                    object_=f"{one.id}, {other.id}",
+                    hint=f"`lockgate feed tables {feed}` shows which lie side by side",
+                )
+        ids = tuple(record.id for record in found)
+        return self._change(
+            feed, "span merge", ", ".join(ids), who, lambda r: MergeSpans(r, feed, ids)
+        )
+
+    def _span(self, feed: FeedId, span: SpanId) -> SpanRecord:
+        live(self._statuses, feed)
+        for record in self._statuses.spans(feed):
+            if record.id == span:
+                return record
+        raise NotFound(
+            "the feed has no span of this name",
+            object_=span,
+            hint=f"`lockgate feed tables {feed}` shows its spans",
+        )
+
+    def _change(
+        self, feed: FeedId, verb: str, detail: str, who: str, make: Callable[[str], Verb]
+    ) -> FeedStatus:
+        """Have the owner do it; what takes longer goes on by itself, and the history says so."""
+        check_runs(self._statuses, self._cluster, feed)
+        try:
+            done = self._cluster.ask_owner(make, feed)
+        except LockgateError as error:
+            outcome = "refused" if not isinstance(error, Transient) else "not answered"
+            self._stores.history.write(who, verb, feed, detail, f"{outcome}: {error}")
+            raise
+        self._stores.history.write(who, verb, feed, detail, "done" if done else "under way")
+        return self._statuses.one(feed)
+
+
+def _cuts(range_: KeyRange, points: Sequence[str], parts: int | None) -> tuple[bytes, ...]:
+    """Where the range is cut. Keys are hashes of eight bytes (`sink.keys`)."""
+    if bool(points) == (parts is not None):
+        raise UsageError(
+            "a split needs either points or a number of parts",
+            object_="split",
+            hint="use --parts N, or --at with key hashes in hex",
+        )
+    try:
+        if parts is None:
+            cuts = tuple(sorted(_hash(point) for point in points))
+        else:
+            cuts = _equal_cuts(range_, parts)
+        range_.divided(cuts)
+    except ValueError as error:
+        raise UsageError("the span cannot be cut there", object_="split", hint=str(error)) from None
+    return cuts
+
+
+def _hash(point: str) -> bytes:
+    cut = bytes.fromhex(point)
+    if len(cut) != 8:
+        raise ValueError("a key hash has 16 hex digits")
+    return cut
+
+
+def _equal_cuts(range_: KeyRange, parts: int) -> tuple[bytes, ...]:
+    if not 2 <= parts <= PARTS_MAX:
+        raise ValueError(f"take 2 to {PARTS_MAX} parts")
+    low = int.from_bytes(range_.low.ljust(8, b"\0"))
+    high = 2**64 if range_.high is None else int.from_bytes(range_.high)
+    if high - low < parts:
+        raise ValueError("the span is too small for so many parts")
+    return tuple((low + (high - low) * n // parts).to_bytes(8) for n in range(1, parts))
