@@ -98,6 +98,14 @@ class FakeService:
         address = f"http://127.0.0.1:{8642 + len(self._nodes)}"
         self._nodes[name] = NodeStatus(name, NodeState.UP, 1, address, coordinator, 0, 0)
 
+    def remove_node(self, name: str) -> None:
+        """As if it had never been."""
+        del self._nodes[name]
+
+    def config(self, name: str) -> FeedConfig:
+        """What a feed was made of."""
+        return self._feed(name).config
+
     def lag(self, name: str) -> None:
         """From now on something is committed at the source that is not applied."""
         with self._moved:

@@ -24,7 +24,8 @@ class Log:
 
     def __init__(self, scrubber: Scrubber, node: str) -> None:
         self._scrubber = scrubber
-        self._log = structlog.get_logger("lockgate.api").bind(node=node)
+        # Not bound yet: whoever configures the logs may do so later.
+        self._log = structlog.get_logger("lockgate.api", node=node)
 
     def request(
         self, id_: str, verb: Verb | None, who: str, address: str, status: int, ms: float

@@ -34,7 +34,7 @@ _URL: Final = re.compile(_USER + r":(?P<word>\S+)@", re.I)
 _EXACT: Final = re.compile(_USER + r":(?P<word>[^@/]+)@", re.I)
 _WHOLE: Final = re.compile(_USER + r":(?P<word>.+)@", re.I | re.S)
 _OPTION: Final = re.compile(
-    r"(?P<key>(?:ssl)?password|passwd|pwd|token|secret|api_?key)(?P<is>\s*[=:]\s*)"
+    r"(?P<key>(?:ssl)?password|passwd|pwd)(?P<is>[\"']?\s*[=:]\s*)"
     r"(?P<word>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s&;,'\"]+)",
     re.I,
 )
@@ -55,7 +55,7 @@ class Scrubber:
     def __init__(self, secrets: Iterable[Secret] = ()) -> None:
         self._lock = threading.Lock()
         self._known: OrderedDict[Secret, None] = OrderedDict()
-        self._pattern: re.Pattern[str] | None = None
+        self._spelled: tuple[str, ...] = ()
         for secret in secrets:
             self.learn(secret)
 
@@ -68,15 +68,16 @@ class Scrubber:
                 self._known.move_to_end(word)
             while len(self._known) > _KNOWN_MAX:
                 self._known.popitem(last=False)
-            spelled = {s for word in self._known for s in _spellings(word.reveal())}
-            longest_first = sorted(spelled, key=len, reverse=True)
-            words = "|".join(re.escape(word) for word in longest_first)
-            self._pattern = re.compile(words) if words else None
+            if found:
+                spelled = {s for word in self._known for s in _spellings(word.reveal())}
+                # The longest first: a password may be the beginning of another.
+                self._spelled = tuple(sorted(spelled, key=len, reverse=True))
 
     def text(self, text: str) -> str:
         """The text without secrets."""
-        pattern = self._pattern
-        return _by_look(pattern.sub(MASK, text) if pattern else text)
+        for word in self._spelled:
+            text = text.replace(word, MASK)
+        return _by_look(text)
 
     def document(self, value: T) -> T:
         """The document, with its texts and addresses scrubbed and its names as they are."""
