@@ -165,6 +165,17 @@ def test_waiting_ends_when_the_feed_is_level(lg: Client, served: Served) -> None
     assert waited().level
 
 
+def test_waiting_without_a_limit_goes_on_over_many_requests(
+    lg: Client, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lockgate.client.feeds.WAIT_S_MAX", 0.02)
+    served.service.lag("shop")
+    waited = in_thread(lambda: lg.feeds.wait("shop"))
+    until(lambda: [verb for verb, _ in served.service.calls].count("wait_feed") > 2)
+    served.service.level("shop")
+    assert waited().level
+
+
 def test_waiting_ends_with_the_time(lg: Client, served: Served) -> None:
     served.service.lag("shop")
     assert not lg.feeds.wait("shop", 0.05).level

@@ -80,13 +80,11 @@ def look(
     else:
         from lockgate.cli import feed_show
 
-        for role, good, found in (
-            ("source", report.source_ok, report.as_source),
-            ("target", report.target_ok, report.as_target),
-        ):
-            output.line(f"as a {role}: {'fit' if good else 'not fit'}")
-            feed_show.findings(found)
-            output.line()
+        output.line(f"as a source: {'fit' if report.source_ok else 'not fit'}")
+        feed_show.findings(report.as_source)
+        output.line()
+        output.line(f"as a target: {'fit' if report.target_ok else 'not fit'}")
+        feed_show.findings(report.as_target)
         output.next_steps(report.next_steps)
     if report.source_ok or report.target_ok:
         return 0

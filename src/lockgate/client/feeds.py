@@ -1,5 +1,6 @@
 """The verbs of feeds."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -14,8 +15,9 @@ from lockgate.model.secret import Secret
 
 __all__ = ["Feeds"]
 
-WAIT_S_MAX: Final = 60.0
-"""What one request may wait; longer waits are several requests about one position."""
+WAIT_S_MAX: Final = 10.0
+"""What one request waits: longer waits are several requests about one position, and in between it
+is seen whether the feed still moves."""
 LOOK_S: Final = 1.0
 """How often a waiting caller who wants to be told is told."""
 OUTAGE_S_MAX: Final = 60.0
@@ -119,7 +121,7 @@ class Feeds:
         position = ""
         while True:
             now = time.monotonic()
-            left_s = max(0.0, began + timeout_s - now) if timeout_s is not None else WAIT_S_MAX
+            left_s = math.inf if timeout_s is None else max(0.0, began + timeout_s - now)
             slice_s = min(left_s, WAIT_S_MAX if told is None else LOOK_S)
             try:
                 waited = self._wait_once(name, slice_s, position)
