@@ -48,6 +48,8 @@ BROKEN = [
     (rules.downwards, "lockgate.node.process", "from lockgate.sim import world"),
     (rules.downwards, "lockgate.cli.feed", "from lockgate.sim import runner"),
     (rules.downwards, "lockgate.cli.sim", "from lockgate.core import barrier"),
+    (rules.downwards, "lockgate.cli.feed", "from lockgate.api import app"),
+    (rules.downwards, "lockgate.client.feeds", "from lockgate.api import ports"),
     (rules.downwards, "lockgate.__init__", "from lockgate.api import client"),
     (rules.downwards, "lockgate.utils.misc", ""),
     # What is pure stays pure.
@@ -78,6 +80,8 @@ KEPT = [
     (rules.downwards, "lockgate.api.app", "from lockgate.node import process"),
     (rules.downwards, "lockgate.sim.world", "from lockgate.store import metastore"),
     (rules.downwards, "lockgate.cli.sim", "from lockgate.sim import runner"),
+    (rules.downwards, "lockgate.cli.feed", "from lockgate.client import Client"),
+    (rules.downwards, "lockgate.__init__", "from lockgate.client import connect"),
     (rules.downwards, "lockgate.cli.main", "from lockgate import __version__"),
     (rules.pure_imports, "lockgate.core.barrier", "from collections.abc import Iterable"),
     (rules.pure_imports, "lockgate.model.spans", "import msgspec\nfrom urllib.parse import quote"),
