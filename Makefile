@@ -16,7 +16,7 @@ JAVA_MIN := 17
 JAVA     := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 APT      := DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0
 
-.PHONY: help install java demo test lint types sim soak bench lock clean
+.PHONY: help install java demo test lint types sim soak matrix bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ sim: install ## 10,000 simulated worlds full of faults, against the five laws
 
 soak: install ## kill a feed 100 times under live writers (KILLS=…, MINUTES=…), compare every row
 	@$(BIN)/python -m soak --kills $(KILLS) --minutes $(MINUTES)
+
+matrix: install ## kill nodes at every state of every operator, compare every row (about 30 minutes)
+	@$(BIN)/python -m soak.matrix
 
 bench: install ## measure
 	@$(BIN)/python -m bench

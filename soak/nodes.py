@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -25,13 +26,23 @@ __all__ = ["Cluster", "NodeServer"]
 
 START_S: Final = 60.0
 ROOT: Final = Path(__file__).parents[1]
+LOCKGATE: Final = (str(Path(sys.executable).with_name("lockgate")),)
+"""The command that people use; a launcher in its place may add to what runs."""
 
 
 class NodeServer:
     """One `lockgate server`, through all its lives."""
 
-    def __init__(self, name: str, folder: Path, options: list[str], env: dict[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        options: list[str],
+        env: dict[str, str],
+        launcher: Sequence[str] = LOCKGATE,
+    ) -> None:
         self.name = name
+        self._launcher = launcher
         self.home = folder / name
         self.log = folder / f"{name}.log"
         self.url = ""
@@ -47,7 +58,7 @@ class NodeServer:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    *(str(Path(sys.executable).with_name("lockgate")), "server"),
+                    *(*self._launcher, "server"),
                     *("--home", str(self.home), "--node", self.name),
                     *self._options,
                     *options,
@@ -131,8 +142,17 @@ class NodeServer:
 class Cluster:
     """Nodes that share a metastore, a change log and a Spark."""
 
-    def __init__(self, folder: Path, metastore: str, spark: str, *, lease_s: float = 3.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        metastore: str,
+        spark: str,
+        *,
+        lease_s: float = 3.0,
+        launcher: Sequence[str] = LOCKGATE,
+    ) -> None:
         self._folder = folder
+        self._launcher = launcher
         folder.mkdir(parents=True, exist_ok=True)
         self._options = [
             *("--listen", "127.0.0.1:0", "--metastore", metastore, "--spark-master", spark),
@@ -145,7 +165,8 @@ class Cluster:
         self, name: str, *options: str, env: dict[str, str] | None = None, wait: bool = True
     ) -> NodeServer:
         """A new node."""
-        node = NodeServer(name, self._folder, [*self._options, *options], env or {})
+        asked = [*self._options, *options]
+        node = NodeServer(name, self._folder, asked, env or {}, self._launcher)
         self.nodes[name] = node
         node.start(wait=wait)
         return node
