@@ -61,6 +61,11 @@ class Cluster:
         self._resync = resync
 
     @property
+    def me(self) -> NodeId:
+        """This node."""
+        return self._process.node
+
+    @property
     def leads(self) -> bool:
         """True while the coordinator is here."""
         return self._process.look(lambda core: core.coordinator is not None)

@@ -9,6 +9,7 @@ from lockgate.model.secret import Secret
 from lockgate.node.feed.context import FeedContext, SparkHandle
 from lockgate.node.feed.setup import Ends
 from lockgate.node.service.stores import Stores
+from lockgate.node.telemetry.feed import FeedWatches
 from lockgate.store.changelog import SegmentFiles
 from lockgate.store.feeds import FeedEntry
 
@@ -23,8 +24,15 @@ def config_of(entry: FeedEntry) -> FeedConfig:
 class Contexts:
     """How this node gets at a feed. Every call reads the book: passwords and places may change."""
 
-    def __init__(self, stores: Stores, files: SegmentFiles, spark: SparkHandle) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        files: SegmentFiles,
+        spark: SparkHandle,
+        watches: FeedWatches | None = None,
+    ) -> None:
         self._stores = stores
+        self._watches = watches or FeedWatches("")
         self._files = files
         self._spark = spark
 
@@ -44,7 +52,15 @@ class Contexts:
         entry = self.entry(feed)
         ends = self.ends(config_of(entry))
         stores = self._stores
-        return FeedContext(entry, stores.feeds, stores.changelog, self._files, self._spark, ends)
+        return FeedContext(
+            entry,
+            stores.feeds,
+            stores.changelog,
+            self._files,
+            self._spark,
+            ends,
+            self._watches.of(feed),
+        )
 
     def sink(self, feed: FeedId) -> PostgresSink:
         """The feed's fence at its target, to be used in a `with`."""

@@ -14,7 +14,6 @@ What cannot succeed until somebody acts is written into the book and left alone 
 resumed; anything else is tried again, after growing pauses.
 """
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -35,6 +34,7 @@ from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.contexts import Contexts, config_of
 from lockgate.node.service.remarks import Worry
 from lockgate.node.service.stores import Stores
+from lockgate.node.telemetry.lines import Lines
 from lockgate.store.feeds import FeedEntry
 
 __all__ = ["Keeper"]
@@ -43,7 +43,7 @@ LOOK_S: Final = 1.0
 AT_ONCE: Final = 4
 """Feeds that are set up or cleared away side by side."""
 
-_log = logging.getLogger("lockgate.keeper")
+_lines = Lines("lockgate.keeper")
 
 
 @dataclass
@@ -66,6 +66,8 @@ class Keeper:
         self._cases: dict[FeedId, _Case] = {}
         self._knock = threading.Event()
         self._stopping = threading.Event()
+        self._blind = False
+        """The last look failed, and that was told."""
         self._workers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="keeper")
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
@@ -108,9 +110,16 @@ class Keeper:
             try:
                 self._look()
             except (LockgateError, TimeoutError) as error:
-                _log.debug("nothing could be looked at: %s", error)
+                self._look_failed(error)
             except Exception:
-                _log.exception("the keeper's look broke")
+                _lines.bug("the keeper's look broke", next="it looks again in a second")
+            else:
+                self._blind = False
+
+    def _look_failed(self, error: Exception) -> None:
+        if not self._blind and not self._stopping.is_set():
+            self._blind = True
+            _lines.warning("feeds cannot be looked after", why=error, next="it looks every second")
 
     def _look(self) -> None:
         if not self._cluster.leads:
@@ -160,7 +169,9 @@ class Keeper:
             hint = error.hint if isinstance(error, LockgateError) else "see the node's log"
             case.worry = Worry(str(error), hint)
             if not isinstance(error, LockgateError):
-                _log.exception("the care for feed %s broke", feed)
+                _lines.bug("the care for a feed broke", feed=feed, next="it is tried again")
+            elif case.attempts == 1:
+                _lines.warning("a feed cannot be seen to", feed=feed, why=error, next=hint)
         finally:
             self._knock.set()
 
@@ -168,6 +179,7 @@ class Keeper:
 
     def _set_up(self, entry: FeedEntry) -> None:
         config = config_of(entry)
+        _lines.info("a feed is set up", feed=entry.feed, next="publication, slot, target's tables")
         try:
             made = setup.make(self._stores.feeds, entry, config, self._contexts.ends(config))
         except StaleOwner:
@@ -186,12 +198,16 @@ class Keeper:
         self._cluster.ask_coordinator(
             lambda request: CreateFeed(request, entry.feed, spec), entry.feed
         )
+        _lines.info("a feed is set up and recorded", feed=entry.feed, tables=len(entry.tables))
 
     def _remove(self, entry: FeedEntry, record: FeedRecord | None) -> None:
         """One step of a removal, from wherever it is."""
         feed = entry.feed
         if record is not None and record.state is not FeedState.REMOVED:
             self._cluster.ask_coordinator(lambda request: RemoveFeed(request, feed), feed)
+            _lines.info(
+                "a feed is removed", feed=feed, next="its dispatchers stop, then it is undone"
+            )
             return
         if record is not None and record.owner is not None:
             return  # removed, and its owner has not said goodbye yet
@@ -203,3 +219,4 @@ class Keeper:
                 context.close()
         setup.clear(self._stores.feeds, entry, self._contexts.ends(config_of(entry)).source)
         self._stores.reports.forget(feed)
+        _lines.info("a feed was removed", feed=feed, why="change log, slot, publication are gone")

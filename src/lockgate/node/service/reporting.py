@@ -16,7 +16,7 @@ from lockgate.model.errors import LockgateError
 from lockgate.model.ids import FeedId, NodeRef
 from lockgate.node.executor import FeedExecutor
 from lockgate.node.feed.engine import FeedEngine
-from lockgate.node.feed.running import Parked, Running
+from lockgate.node.feed.running import Running
 from lockgate.node.process import NodeProcess
 from lockgate.node.service.remarks import OperatorRemark, OwnerRemark, Remark, SpanRemark, Worry
 from lockgate.store.reports import Reports
@@ -139,9 +139,8 @@ def remark_of(engine: FeedEngine | None, owner: OwnerRemark | None, said: list[W
         return Remark(worries=tuple(said), owner=owner)
     running = engine.view()
     capture = engine.capture
-    parked = [capture.trouble, capture.upkeep_trouble, capture.finish_trouble]
-    parked += [one.parked for one in running]
-    said += [Worry(each.what, each.hint) for each in parked if isinstance(each, Parked)]
+    parked = [*capture.troubles, *(one.parked for one in running if one.parked is not None)]
+    said += [Worry(each.what, each.hint) for each in parked]
     lag = engine.lag_s()
     return Remark(
         spans=tuple(_span(one) for one in running),
@@ -157,22 +156,10 @@ def remark_of(engine: FeedEngine | None, owner: OwnerRemark | None, said: list[W
 
 
 def _span(one: Running) -> SpanRemark:
-    if one.parked is not None:
-        state = "retrying"
-    elif one.floors is None:
-        state = "starting"
-    elif one.copying:
-        state = "copying"
-    elif one.held:
-        state = "held"
-    elif one.blocked is not None:
-        state = "blocked"
-    else:
-        state = "running"
     return SpanRemark(
         one.span,
         one.table,
-        state,
+        one.state,
         None if one.floors is None else one.low,
         "" if one.parked is None else one.parked.what,
     )

@@ -54,6 +54,8 @@ from lockgate.node.service.spans import SpanDesk
 from lockgate.node.service.statuses import Statuses
 from lockgate.node.service.stores import Stores
 from lockgate.node.spark import SparkKeeper
+from lockgate.node.telemetry.collector import Sources
+from lockgate.node.telemetry.telemetry import Telemetry
 from lockgate.pipeline.session import Spark, SparkOptions
 from lockgate.store.changelog import SegmentFiles
 from lockgate.store.metastore import SqlMetastore
@@ -73,6 +75,7 @@ class NodeService:
         self._config = config
         self._home = Home(Path(config.home))
         self._spark = SparkKeeper(spark or _spark_options(config))
+        self._telemetry = Telemetry(config.node)
         self._stopped = threading.Event()
 
     # --- life -------------------------------------------------------------------------------------
@@ -106,7 +109,7 @@ class NodeService:
             AccessToken(f"home-{config.node}", Role.ADMIN, digest_of(self._home_token))
         )
         files = SegmentFiles(self._changelog_root(stores))
-        contexts = Contexts(stores, files, self._spark.handle)
+        contexts = Contexts(stores, files, self._spark.handle, self._telemetry.feeds)
         self._asking = Asking()
         self._process = NodeProcess(
             config.node,
@@ -116,6 +119,7 @@ class NodeService:
             lambda process: self._make_executor(contexts, process),
             SinkCloser(contexts.sink),
             self._asking.answered,
+            self._telemetry.process,
         )
         self._cluster = Cluster(
             self._process,
@@ -128,12 +132,23 @@ class NodeService:
         self._reporter = Reporter(
             self._process, self._executor, stores.reports, self._keeper.worries
         )
-        self._statuses = Statuses(stores, self._cluster)
+        self._statuses = Statuses(stores, self._cluster, self._reporter.remarks)
+        self._telemetry.look_at(self._watched())
         self._endpoints = EndpointDesk(stores)
         self._nodes = NodeDesk(stores, self._cluster)
         self._spans = SpanDesk(stores, self._cluster, self._statuses)
         self._feeds = FeedDesk(
             stores, contexts, self._cluster, self._statuses, self._keeper, installation
+        )
+
+    def _watched(self) -> Sources:
+        return Sources(
+            self._process,
+            self._executor,
+            self._link.counters,
+            self._spark,
+            self._statuses.all,
+            self._keeper.worries,
         )
 
     def _make_link(self, process: NodeProcess) -> LinkTransport:
@@ -201,6 +216,7 @@ class NodeService:
             if ref is not None:
                 self._metastore.leave(ref)
         self._spark.close()
+        self._telemetry.close()
         if hasattr(self, "_metastore"):
             self._metastore.close()
 
@@ -225,7 +241,11 @@ class NodeService:
 
     def metrics(self) -> bytes:
         """For Prometheus."""
-        return b""
+        return self._telemetry.text()
+
+    def request_answered(self, operation: str, status: int, seconds: float) -> None:
+        """The interface has answered a request; counted for `metrics`."""
+        self._telemetry.api.answered(operation, status, seconds)
 
     def link_key(self) -> Secret:
         """What other nodes show."""

@@ -2,13 +2,13 @@
 
     book      what was asked for, and how far its set-up is
     records   who owns it, under which epoch, and whether it runs   (the coordinator's)
-    remarks   checkpoint, lag, copy, worries                        (the nodes', a second old)
+    remarks   checkpoint, lag, copy, worries      (the nodes', a second old; this one's, of now)
 
 All of it is in the metastore, so any node can answer, and what a dead node last said is told by
 the node that took over.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from lockgate.endpoints.postgres.source.slot import lsn_text
@@ -46,9 +46,13 @@ class _Said(NamedTuple):
 class Statuses:
     """Answers what is asked about feeds."""
 
-    def __init__(self, stores: Stores, cluster: Cluster) -> None:
+    def __init__(
+        self, stores: Stores, cluster: Cluster, here: Callable[[], dict[FeedId, Remark]]
+    ) -> None:
+        """`here` tells what this node has to remark at this moment."""
         self._stores = stores
         self._cluster = cluster
+        self._here = here
 
     def all(self) -> list[FeedStatus]:
         """Every feed, by name."""
@@ -114,14 +118,18 @@ class Statuses:
         ]
 
     def _said(self, feed: FeedId | None = None) -> dict[FeedId, list[_Said]]:
-        """The remarks of nodes that are there."""
+        """The remarks of nodes that are there; those of this node are of now."""
+        me, here = self._cluster.me, self._here()
         lives = {(row.node, row.incarnation) for row in self._stores.members.all() if row.alive}
         reports = self._stores.reports.all() if feed is None else self._stores.reports.of(feed)
         found: dict[FeedId, list[_Said]] = {}
         for report in reports:
             remark = decoded(report.body)
-            if remark is not None and (report.node, report.incarnation) in lives:
+            known = remark is not None and (report.node, report.incarnation) in lives
+            if remark is not None and known and report.node != me:
                 found.setdefault(report.feed, []).append(_Said(report.node, remark))
+        for name, remark in here.items():
+            found.setdefault(name, []).append(_Said(me, remark))
         return found
 
 
