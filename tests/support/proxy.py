@@ -17,6 +17,7 @@ import enum
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Self
 
 
@@ -163,8 +164,8 @@ class FaultProxy:
             self._lines.append(line)
             if self._closed.is_set():
                 line.end()
-            self._spawn(lambda line=line: self._requests(line))
-            self._spawn(lambda line=line: self._answers(line))
+            self._spawn(partial(self._requests, line))
+            self._spawn(partial(self._answers, line))
 
     def _passes(self, line: _Line, way: Way) -> bool:
         """Wait as long as the faults say; then, whether the piece is passed on."""

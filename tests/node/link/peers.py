@@ -140,6 +140,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Tests say what they see themselves."""
 
 
+def nowhere(_: str) -> str | None:
+    """The addresses of a cluster in which nobody has one."""
+    return None
+
+
 @contextmanager
 def transport(
     addresses: Callable[[str], str | None],

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import pytest
 
@@ -44,6 +45,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def _fail() -> None:
     raise OSError("no metastore at postgres://me:hunter2@db/x")
+
+
+def _wait(event: threading.Event) -> None:
+    event.wait(30)
 
 
 def test_a_known_address_is_not_read_again(clock: Clock) -> None:
@@ -130,7 +135,7 @@ def test_who_knows_an_address_does_not_wait_for_a_read_that_hangs(clock: Clock) 
     find("b")
     clock.now += 5
     go_on = threading.Event()
-    table.before = lambda: go_on.wait(30) and None
+    table.before = partial(_wait, go_on)
     reader = threading.Thread(target=find, args=("b",))
     reader.start()
     until(lambda: table.reads == 2)
@@ -146,7 +151,7 @@ def test_several_who_know_nothing_share_one_read(clock: Clock) -> None:
     table = Table(b="http://b")
     find = Addresses(table, max_age_s=5)
     go_on = threading.Event()
-    table.before = lambda: go_on.wait(30) and None
+    table.before = partial(_wait, go_on)
     found: list[str | None] = []
     readers = [threading.Thread(target=lambda: found.append(find("b"))) for _ in range(4)]
     for reader in readers:

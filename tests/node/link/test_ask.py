@@ -1,5 +1,7 @@
 """A verb for another node: its answer, or an error that says whether asking again may help."""
 
+import contextlib
+import socket
 import threading
 import time
 
@@ -10,7 +12,7 @@ from lockgate.model.instructions import Answer
 from lockgate.model.secret import Secret
 from lockgate.node.link.wire import Verb
 from tests.node.link.examples import VERBS
-from tests.node.link.peers import Peer, transport
+from tests.node.link.peers import Peer, nowhere, transport
 from tests.support.proxy import FaultProxy, Way
 from tests.support.waiting import until
 
@@ -99,14 +101,19 @@ def test_a_node_that_is_not_there_may_be_asked_again() -> None:
 
 
 def test_a_node_without_an_address_may_be_asked_again() -> None:
-    with transport({}.get) as link, pytest.raises(Transient, match="no address"):
+    with transport(nowhere) as link, pytest.raises(Transient, match="no address"):
         link.ask("b", VERB)
 
 
 def test_another_node_at_the_address_does_not_carry_out_the_verb() -> None:
     asked: list[Verb] = []
+
+    def answer(verb: Verb) -> Answer:
+        asked.append(verb)
+        return Answer(verb.request)
+
     with Peer("c") as c, transport({"b": c.address}.get) as link:
-        c.answer = lambda verb: asked.append(verb) or Answer(verb.request)  # type: ignore[func-returns-value]
+        c.answer = answer
         with pytest.raises(Transient):
             link.ask("b", VERB)
     assert asked == []
@@ -126,12 +133,37 @@ def test_what_is_no_answer_is_refused() -> None:
             link.ask("b", VERB)
 
 
+def test_an_answer_that_trickles_in_for_ever_is_not_waited_for() -> None:
+    over = threading.Event()
+
+    def trickle(server: socket.socket) -> None:
+        with server.accept()[0] as one, contextlib.suppress(OSError):
+            one.recv(65536)
+            one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            while not over.wait(0.02):
+                one.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=trickle, args=(server,))
+        thread.start()
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        try:
+            with (
+                transport({"b": address}.get) as link,
+                pytest.raises(Transient, match="did not answer in time"),
+            ):
+                link.ask("b", VERB, timeout_s=0.5)
+        finally:
+            over.set()
+            thread.join()
+
+
 def test_several_may_ask_at_once() -> None:
     with Peer("b") as b, transport({"b": b.address}.get) as link:
         b.listening.clear()
         answers: list[Answer] = []
         askers = [
-            threading.Thread(target=lambda verb=verb: answers.append(link.ask("b", verb)))  # type: ignore[misc]
+            threading.Thread(target=lambda verb=verb: answers.append(link.ask("b", verb)))
             for verb in VERBS
         ]
         for asker in askers:

@@ -14,7 +14,7 @@ from lockgate.model.secret import Secret
 from lockgate.node.link.counters import PeerCounts
 from lockgate.node.link.tls import LinkTls
 from tests.node.link.examples import MESSAGES, VERBS, beat, numbers
-from tests.node.link.peers import KEY, PATIENT, Peer, transport
+from tests.node.link.peers import KEY, PATIENT, Peer, nowhere, transport
 from tests.support.tls import make_certificate
 from tests.support.waiting import until
 
@@ -35,7 +35,7 @@ def test_every_message_arrives_as_it_was_sent() -> None:
 
 def test_what_a_node_tells_itself_arrives_at_once_and_without_the_network() -> None:
     here: list[Message] = []
-    with transport({}.get, here=here) as link:
+    with transport(nowhere, here=here) as link:
         link.send("a", MESSAGES[0])
         assert here == [MESSAGES[0]]
         assert link.counters.snapshot() == {}
@@ -77,6 +77,20 @@ def test_a_peer_that_nobody_has_anything_for_has_no_thread_and_gets_one_again() 
             until(lambda: not _senders())
 
 
+def test_a_message_that_comes_as_the_thread_is_about_to_end_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Peer("b") as b, transport({"b": b.address}.get) as link:
+        sender = link._sender("b")
+        assert sender is not None
+        wait = sender._outbox.wait
+        idle = iter([False])
+        # The thread finds nothing in time; before it signs off, there is something.
+        monkeypatch.setattr(sender._outbox, "wait", lambda s: next(idle, True) and wait(s))
+        link.send("b", beat(1))
+        until(lambda: b.got)
+
+
 def test_nothing_outlives_the_link() -> None:
     with Peer("b") as b, Peer("c") as c:
         with transport({"b": b.address, "c": c.address}.get) as link:
@@ -91,11 +105,14 @@ def test_nothing_outlives_the_link() -> None:
 
 
 def test_the_environments_proxies_do_not_see_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Peer("proxy") as proxy, Peer("b") as b, transport({"b": b.address}.get) as link:
+    with Peer("proxy") as proxy, Peer("b") as b:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy.address)
-        link.send("b", beat(1))
-        until(lambda: b.got)
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        with transport({"b": b.address}.get) as link:
+            link.send("b", beat(1))
+            until(lambda: b.got or proxy.seen)
         assert proxy.seen == []
 
 

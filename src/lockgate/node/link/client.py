@@ -104,7 +104,8 @@ class LinkClient:
             url = httpx.URL(address.rstrip("/") + path)
         except httpx.InvalidURL:
             url = httpx.URL("")
-        if not url.host or url.userinfo or url.query or url.fragment:
+        odd = url.userinfo or url.query or url.fragment
+        if not url.host or odd or not 0 < (url.port or 80) < 65536:
             raise UsageError(
                 "the address that the node gave of itself is not one",
                 object_=f"node {to}",
