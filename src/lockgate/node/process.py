@@ -13,9 +13,9 @@ one is answered exactly once: the core counts its open commits.
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from lockgate.core.node import NodeCore
 from lockgate.core.ports import Executor, Metastore, SinkFence, Transport
@@ -40,7 +40,7 @@ from lockgate.model.instructions import (
     WriteBarrier,
 )
 
-__all__ = ["Loopback", "NodeProcess", "now_ms"]
+__all__ = ["Loopback", "NodeProcess", "Watch", "now_ms"]
 
 _CLOSERS = 2
 _EAGER_MS = 3_000
@@ -65,6 +65,18 @@ class _Over:
         self.why = why
 
 
+class Watch(Protocol):
+    """Who is told of everything that passes. Must be quick, and raise nothing."""
+
+    def handled(self, core: NodeCore, event: Event, instructions: Sequence[Instruction]) -> None:
+        """The core has taken an event, and what it wants done is on its way. The core's thread."""
+        ...
+
+    def asked(self, verb: str, seconds: float, answer: Event | Exception) -> None:
+        """Somebody out there was asked this, and answered that. Other threads."""
+        ...
+
+
 class NodeProcess:
     """The thread that is a node. Nothing of it outlives `stop`."""
 
@@ -77,8 +89,10 @@ class NodeProcess:
         executor: Callable[["NodeProcess"], Executor],
         sink: SinkFence,
         answered: Callable[[Answer], None],
+        watch: Watch | None = None,
     ) -> None:
         self.node = node
+        self._watch = watch
         self._config = config
         self._core = NodeCore(config, node)
         self._metastore = metastore
@@ -181,7 +195,10 @@ class NodeProcess:
                 continue
             if isinstance(event, _Over):
                 raise event.why
-            self._carry_out(self._core.handle(now_ms(), event))
+            instructions = self._core.handle(now_ms(), event)
+            self._carry_out(instructions)
+            if self._watch is not None:
+                self._watch.handled(self._core, event, instructions)
 
     def _show(self, asked: _Look) -> None:
         try:
@@ -200,10 +217,16 @@ class NodeProcess:
         self._store.submit(self._answer, verb, *args)
 
     def _answer(self, verb: Callable[..., Event], *args: object) -> None:
+        began_s = time.monotonic()
+        answer: Event | Exception
         try:
-            self.post(verb(*args))
+            answer = verb(*args)
+            self.post(answer)
         except Exception as why:  # a process whose question is never answered would wait for ever
+            answer = why
             self._events.put(_Over(why))
+        if self._watch is not None:
+            self._watch.asked(verb.__name__, time.monotonic() - began_s, answer)
 
     def _close_sink(self, close: CloseSink) -> None:
         self._closer.submit(self._answer, self._sink.close, close)

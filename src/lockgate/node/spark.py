@@ -28,7 +28,15 @@ class SparkKeeper:
         self._spark = self._given
         self._lock = threading.Lock()
         self._closed = False
+        self.starts = 0
+        """How often a session was started here."""
         self.handle = SparkHandle(self._have, lambda: self._spark, self._lost)
+
+    @property
+    def is_running(self) -> bool:
+        """True while there is a session."""
+        spark = self._spark
+        return spark is not None and spark.running
 
     def warm_up_soon(self) -> None:
         """Start it beside whatever else begins now. One that does not start is told of when it is
@@ -55,6 +63,7 @@ class SparkKeeper:
                 self._let_go_of(self._spark)
             if self._spark is None:
                 self._spark = start_spark(self._options)
+                self.starts += 1
             return self._spark
 
     def _lost(self, spark: Spark) -> None:

@@ -4,7 +4,6 @@ Here the engine's words (apply these works, copy those spans) become calls of th
 change log and Spark. It decides nothing and keeps nothing that would be missed.
 """
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
@@ -33,6 +32,7 @@ from lockgate.node.feed.plans import RelationPlans
 from lockgate.node.feed.rounds import Work
 from lockgate.node.feed.schema import SchemaSteps
 from lockgate.node.feed.setup import DDL_TABLE, Ends, numbered_shapes, shapes_of
+from lockgate.node.telemetry.feed import FeedWatch
 from lockgate.pipeline.apply import apply_items
 from lockgate.pipeline.jobs import SparkLost, interrupt
 from lockgate.pipeline.session import Spark
@@ -114,6 +114,7 @@ class FeedContext:
         files: SegmentFiles,
         spark: SparkHandle,
         ends: Ends,
+        watch: FeedWatch | None = None,
     ) -> None:
         self.entry = entry
         self.feed: FeedId = entry.feed
@@ -123,7 +124,7 @@ class FeedContext:
         self.changelog = changelog
         self.files = files
         self._spark = spark
-        self.log = logging.getLogger("lockgate.feed")
+        self.watch = watch or FeedWatch(entry.feed)
         self._shapes: dict[str, TableShape] = {}
         self._choose = chooser(self.config)
         self.schema = SchemaSteps(self.feed, self.target, self._choose)
@@ -272,7 +273,7 @@ class FeedContext:
             if spark is not None:
                 interrupt(spark, self.tag)
         except Exception:  # a Spark that is gone runs nothing; one that hears us not is fenced
-            self.log.warning("the tasks of feed %s could not be stopped", self.feed, exc_info=True)
+            self.watch.lines.bug("tasks could not be stopped", next="the fence stops their effect")
 
     def using_spark(self) -> AbstractContextManager[Spark]:
         """Spark, for one job."""
@@ -291,6 +292,7 @@ class FeedContext:
                 ddl_log.trim(connection)
             limits = wal.WalLimits(self.config.wal_warn_bytes, self.config.wal_stop_bytes)
             kept = wal.retained(connection, self.entry.slot)
+            self.watch.kept(kept, limits)
             finding = wal.stop_if_over(kept, limits)
         below = self.sink.least_position(self.feed)
         if below is not None:

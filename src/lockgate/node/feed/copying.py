@@ -128,14 +128,18 @@ class Copying:
             ready = [one for one in ready if one.span not in failed]
             done = list(failed.values())
             if not self._ended and ready:
-                done += copies.copy(ready, look, self._report)
+                watch = self._context.watch
+                began_s = watch.copy_begins(len(ready))
+                copied = copies.copy(ready, look, self._report)
+                watch.copy_ended(copied, began_s)
+                done += copied
             return done
         except LockgateError as error:
             return self._failed(batch, error)
         except Exception as error:
             if self._ended:
                 return []
-            self._context.log.exception("the copy of feed %s broke", self._context.feed)
+            self._context.watch.bug("the copy")
             why = LockgateError(
                 "the copy broke", object_=self._context.feed, hint="it is tried again", cause=error
             )

@@ -28,11 +28,14 @@ class Dispatchers:
         feed: FeedId,
         post: Callable[[DispatcherEvent], None],
         ended: Callable[[Running], None],
+        put_off: Callable[[int, BaseException | ApplyError], None] = lambda _count, _error: None,
     ) -> None:
-        """`ended` is told of each that does not go on, before it is posted."""
+        """`ended` is told of each that does not go on, before it is posted; `put_off` of how many
+        are parked for the same reason."""
         self._feed = feed
         self._post = post
         self._ended = ended
+        self._put_off = put_off
         self._running: dict[SpanId, Running] = {}
 
     def __iter__(self) -> Iterator[Running]:
@@ -80,6 +83,8 @@ class Dispatchers:
             for one in list(these):
                 self.refuse(one, Refusal.NEWER)
             return
+        these = list(these)
+        self._put_off(len(these), error)
         now_s = time.monotonic()
         for one in these:
             attempts = 1 if one.parked is None else one.parked.attempts + 1

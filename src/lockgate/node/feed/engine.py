@@ -87,7 +87,9 @@ class FeedEngine:
         self._inbox: queue.SimpleQueue[Order | CopyOutcome | LockgateError] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._ended = threading.Event()
-        self._dispatchers = Dispatchers(self._feed, self._post, self._one_ended)
+        self._dispatchers = Dispatchers(
+            self._feed, self._post, self._one_ended, context.watch.put_off
+        )
         self._tail: LogTail | None = None
         self._failures = 0
         """Rounds in a row that broke."""
@@ -169,17 +171,23 @@ class FeedEngine:
                 busy = self._take_orders()
                 busy = self._round() or busy
                 self._failures = 0
+                self._tell_of_recovery()
             except Exception as error:
                 if self._ended.is_set():
                     return
                 if not isinstance(error, LockgateError):
-                    self._context.log.exception("a round of feed %s broke", self._feed)
+                    self._context.watch.round_broke()
                 self._dispatchers.doubt(self._dispatchers, error)
                 self._failures += 1
                 self._ended.wait(backoff_s(self._failures))
                 continue
             if not busy:
                 self._wake.wait(IDLE_S)
+
+    def _tell_of_recovery(self) -> None:
+        watch = self._context.watch
+        if watch.parked and not any(one.parked for one in self._dispatchers):
+            watch.goes_on()
 
     def _take_orders(self) -> bool:
         done = False
@@ -382,11 +390,15 @@ class FeedEngine:
             self._moved(one, outcomes[one.span])
 
     def _apply(self, works: list[rounds.Work]) -> None:
+        began_s = time.monotonic()
         try:
             outcomes = self._context.apply(works)
         except LockgateError as error:
             self._dispatchers.doubt([work.running for work in works], error)
             return
+        done_rows = sum(done.rows for done in outcomes if done.error is None)
+        read_bytes = sum(segment.bytes for work in works for segment in work.segments)
+        self._context.watch.round_done(done_rows, read_bytes, time.monotonic() - began_s)
         for done in outcomes:
             if done.error is not None and done.error.code == NeedsOnePart.code:
                 done.work.running.one_part = True

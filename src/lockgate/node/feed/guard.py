@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from lockgate.endpoints.postgres.capture.status import CaptureStatus
 from lockgate.endpoints.postgres.source.errors import SlotLost, WalLimitReached
 from lockgate.model.errors import (
     LockgateError,
@@ -52,6 +53,11 @@ class CaptureRun(Protocol):
     @property
     def resolved(self) -> Position | None:
         """Up to where the change log is complete; None before it is claimed."""
+        ...
+
+    @property
+    def status(self) -> CaptureStatus:
+        """What it has done."""
         ...
 
 
@@ -90,6 +96,12 @@ class CaptureGuard:
         """The present attempt, for its statistics."""
         return self._run
 
+    @property
+    def troubles(self) -> list[Parked]:
+        """All that there is to warn of."""
+        found = (self.trouble, self.upkeep_trouble, self.finish_trouble)
+        return [each for each in found if each is not None]
+
     def start(self, token: Token) -> None:
         """Capture under `token` from now on."""
         self.stop()
@@ -114,6 +126,7 @@ class CaptureGuard:
         with self._lock:
             self._stopping.set()
             run, self._run = self._run, None
+        self._context.watch.capture_rests()
         if run is not None:
             run.stop()
 
@@ -138,10 +151,12 @@ class CaptureGuard:
                 run = self._context.capture(token, self._captured)
                 if not self._begin(run, stopping):
                     return
+                self._context.watch.capture_begins(run, token, attempts)
                 run.run()
                 if stopping.is_set():
                     return
             except StaleOwner:
+                self._context.watch.capture_fenced()
                 return
             except (Transient, OutcomeUnknown, StorageFull) as error:
                 if time.monotonic() - began_s > QUIET_S:
@@ -149,11 +164,10 @@ class CaptureGuard:
                 attempts += 1
                 self._wait(error, attempts, stopping)
             except LockgateError as error:
-                if not stopping.is_set():
-                    self._failed(error)
+                self._fail(error, stopping)
                 return
             except Exception as error:  # a bug: tried again, and seen in the log and the status
-                self._context.log.exception("the capture of feed %s broke", self._context.feed)
+                self._context.watch.bug("the capture")
                 attempts += 1
                 self._wait(error, attempts, stopping)
 
@@ -166,8 +180,15 @@ class CaptureGuard:
             return True
 
     def _captured(self) -> None:
-        self.trouble = None
+        trouble, self.trouble = self.trouble, None
+        if trouble is not None:
+            self._context.watch.capture_again(trouble.since_s)
         self._news()
+
+    def _fail(self, error: LockgateError, stopping: threading.Event) -> None:
+        if not stopping.is_set():
+            self._context.watch.capture_failed(error)
+            self._failed(error)
 
     def _wait(self, error: BaseException, attempts: int, stopping: threading.Event) -> None:
         if stopping.is_set():
@@ -176,6 +197,7 @@ class CaptureGuard:
         now_s = time.monotonic()
         since_s = now_s if self.trouble is None else self.trouble.since_s
         hint = getattr(error, "hint", "")
+        self._context.watch.capture_broke(error, attempts, wait_s)
         self.trouble = Parked(str(error), hint, attempts, now_s + wait_s, since_s)
         stopping.wait(wait_s)
 
@@ -189,14 +211,13 @@ class CaptureGuard:
             except StaleOwner:
                 return
             except (SlotLost, WalLimitReached) as error:
-                if not stopping.is_set():
-                    self._failed(error)
+                self._fail(error, stopping)
                 return
             except LockgateError as error:
                 # The capture finds out for itself what it cannot do without.
                 self.upkeep_trouble = Parked(str(error), error.hint)
             except Exception:
-                self._context.log.exception("the upkeep of feed %s broke", self._context.feed)
+                self._context.watch.bug("the upkeep")
 
     # --- after the copy ---------------------------------------------------------------------------
 
@@ -212,4 +233,4 @@ class CaptureGuard:
             except LockgateError as error:
                 self.finish_trouble = Parked(str(error), error.hint)
             except Exception:
-                self._context.log.exception("the end of feed %s's copy broke", self._context.feed)
+                self._context.watch.bug("the end of the copy")

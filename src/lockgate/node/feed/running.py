@@ -60,6 +60,19 @@ class Running:
         return self.start.spec.id == TRIGGER
 
     @property
+    def state(self) -> str:
+        """What it does, as people are told (`FeedSpan.state`)."""
+        if self.parked is not None:
+            return "retrying"
+        if self.floors is None:
+            return "starting"
+        if self.copying:
+            return "copying"
+        if self.held:
+            return "held"
+        return "running" if self.blocked is None else "blocked"
+
+    @property
     def low(self) -> Position:
         """Everything up to here is applied."""
         assert self.floors is not None
