@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from lockgate import __version__
 from lockgate.api.describe import describe, description
 from lockgate.api.door import Door
-from lockgate.api.guard import Guard
+from lockgate.api.guard import Answered, Guard
 from lockgate.api.keys import Keys
 from lockgate.api.lanes import Slots
 from lockgate.api.limits import Limits
@@ -47,9 +47,14 @@ class Interface:
 
 
 def make_interface(
-    service: Service, *, limits: Limits | None = None, scrubber: Scrubber | None = None
+    service: Service,
+    *,
+    limits: Limits | None = None,
+    scrubber: Scrubber | None = None,
+    answered: Answered = lambda _operation, _status, _seconds: None,
 ) -> Interface:
-    """The HTTP interface of a service. `scrubber` may know secrets already, and learns more."""
+    """The HTTP interface of a service. `scrubber` may know secrets already, and learns more;
+    `answered` is told of every request."""
     limits = limits or Limits()
     scrubber = scrubber or Scrubber()
     log = Log(scrubber, service.name)
@@ -72,7 +77,12 @@ def make_interface(
     )
     app.openapi = functools.cache(functools.partial(description, app))  # type: ignore[method-assign]
     app.add_middleware(
-        Guard, door=Door(keys, limits, log), limits=limits, log=log, scrubber=scrubber
+        Guard,
+        door=Door(keys, limits, log),
+        limits=limits,
+        log=log,
+        scrubber=scrubber,
+        answered=answered,
     )
     handlers = (
         EndpointRoutes(service, scrubber),

@@ -27,6 +27,7 @@ _CODES: Final = {
     408: ("timeout", "the body did not arrive in time", "", "send it faster"),
     409: ("conflict", "there is another feed of this name", "shop", "choose another name"),
     413: ("too-large", "the body has more than 1048576 bytes", "", "send less"),
+    414: ("too-large", "the path and query are too long", "", "shorten them"),
     415: ("media-type", "the body is not application/json", "", "send application/json"),
     422: ("usage", "no table is chosen", "tables", "name at least one, or a pattern"),
     424: ("endpoint-unavailable", "the server does not answer", "db:5432/shop", "is it running?"),

@@ -12,6 +12,7 @@ Bodies are read here, whole, within a size and a time; handlers never meet a slo
 import asyncio
 import secrets
 import time
+from collections.abc import Callable
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,7 +27,10 @@ from lockgate.api.scrub import Scrubber
 from lockgate.api.verbs import Access, Lane, Verb
 from lockgate.model.errors import LockgateError
 
-__all__ = ["Guard"]
+__all__ = ["Answered", "Guard"]
+
+Answered = Callable[[str, int, float], None]
+"""Told of every request: its operation (empty: none), the status, how many seconds it took."""
 
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
@@ -48,13 +52,21 @@ class Guard:
     """An ASGI application around the real one."""
 
     def __init__(
-        self, app: ASGIApp, *, door: Door, limits: Limits, log: Log, scrubber: Scrubber
+        self,
+        app: ASGIApp,
+        *,
+        door: Door,
+        limits: Limits,
+        log: Log,
+        scrubber: Scrubber,
+        answered: Answered,
     ) -> None:
         self._app = app
         self._door = door
         self._limits = limits
         self._log = log
         self._scrubber = scrubber
+        self._answered = answered
         self._in_flight = {True: 0, False: 0}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,7 +86,9 @@ class Guard:
         except Exception as error:
             await self._tell(error, asked, scope, receive, out)
         finally:
-            ms = (time.monotonic() - began) * 1000
+            seconds = time.monotonic() - began
+            self._answered(asked.verb.operation if asked.verb else "", out.status, seconds)
+            ms = seconds * 1000
             self._log.request(asked.id, asked.verb, asked.who, asked.address, out.status, ms)
 
     async def _serve(self, asked: Asked, scope: Scope, receive: Receive, out: "_Out") -> None:

@@ -15,6 +15,7 @@ import structlog
 
 from lockgate.api.scrub import Scrubber
 from lockgate.api.verbs import Lane, Verb
+from lockgate.node.telemetry.lines import Line
 
 __all__ = ["Log", "configure_logs", "redacting"]
 
@@ -77,13 +78,16 @@ def configure_logs(
     form: Literal["json", "text"] = "json",
     *,
     level: int = logging.INFO,
+    node: str = "",
 ) -> None:
-    """Have everything that goes through structlog, and warnings of the libraries, on the stream."""
+    """Have everything on the stream that goes through structlog or through the standard library's
+    logging: the node's own lines from `level` on, warnings of the libraries."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _of_node(node),
             structlog.processors.format_exc_info,
             redacting(scrubber),
             _renderer(form),
@@ -92,10 +96,27 @@ def configure_logs(
         logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=False,
     )
+    root = logging.getLogger()
+    root.handlers[:] = [each for each in root.handlers if not isinstance(each, _Forward)]
+    root.addHandler(_Forward())
+    logging.getLogger("lockgate").setLevel(level)
     for name in ("uvicorn", "uvicorn.error"):
         library = logging.getLogger(name)
         library.handlers[:] = [_Forward()] if name == "uvicorn" else []
         library.propagate = name != "uvicorn"
+
+
+def _of_node(node: str) -> structlog.typing.Processor:
+    """Every line says which node it is of: logs of several are read together."""
+
+    def name(
+        _logger: Any, _method: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        if node:
+            event.setdefault("node", node)
+        return event
+
+    return name
 
 
 def _renderer(form: Literal["json", "text"]) -> structlog.typing.Processor:
@@ -105,13 +126,18 @@ def _renderer(form: Literal["json", "text"]) -> structlog.typing.Processor:
 
 
 class _Forward(logging.Handler):
-    """The server library's lines, as ours."""
+    """Lines of the standard library's logging, as ours: the node's own with their fields."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        log = structlog.get_logger(record.name)
-        trace = (
-            {"trace": "".join(traceback.format_exception(*record.exc_info))}
-            if record.exc_info
-            else {}
-        )
-        log.log(record.levelno, record.getMessage(), **trace)
+        try:
+            said = record.msg
+            fields: dict[str, Any] = {"logger": record.name}
+            if isinstance(said, Line):
+                fields |= said.fields
+            if record.exc_info:
+                fields["trace"] = "".join(traceback.format_exception(*record.exc_info))
+            event = said.event if isinstance(said, Line) else record.getMessage()
+            # Not `handleError`, which would show the line as it is: secrets are not out of it yet.
+            structlog.get_logger(record.name).log(record.levelno, event, **fields)
+        except Exception:  # a stream that is gone, a line that cannot be formatted: no harm to work
+            return

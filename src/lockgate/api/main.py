@@ -32,14 +32,16 @@ STOP_S: Final = 10.0
 
 def run_server(config: ServerConfig) -> int:
     """Run a node until it is told to stop, or cannot go on. Returns the exit code."""
-    scrubber = Scrubber()
-    configure_logs(sys.stderr, scrubber, config.log)
+    scrubber = Scrubber([config.metastore] if config.metastore else [])
+    configure_logs(sys.stderr, scrubber, config.log, node=config.node)
     log = structlog.get_logger("lockgate.node").bind(node=config.node)
     told = _Told()
     service = NodeService(config)
     tls = config.tls
     files = TlsFiles(Path(tls.cert), Path(tls.key)) if tls.on else None
-    server = serve(service, config.listen, files, scrubber=scrubber)
+    server = serve(
+        service, config.listen, files, scrubber=scrubber, answered=service.request_answered
+    )
     try:
         service.start(config.advertise or server.url)
         server.start()

@@ -23,6 +23,7 @@ import uvicorn
 
 from lockgate.api.app import Interface, make_interface
 from lockgate.api.connections import connection_class
+from lockgate.api.guard import Answered
 from lockgate.api.limits import Limits
 from lockgate.api.ports import Service
 from lockgate.api.scrub import Scrubber
@@ -135,6 +136,7 @@ def serve(
     *,
     limits: Limits | None = None,
     scrubber: Scrubber | None = None,
+    answered: Answered = lambda _operation, _status, _seconds: None,
 ) -> Server:
     """A server of the service's interface, bound to its address and not started yet."""
     host, port = split_address(listen)
@@ -146,7 +148,7 @@ def serve(
             object_="listen",
             hint="give a certificate and a key for TLS, or listen on 127.0.0.1",
         )
-    interface = make_interface(service, limits=limits, scrubber=scrubber)
+    interface = make_interface(service, limits=limits, scrubber=scrubber, answered=answered)
     return Server(interface, _bound(listen, family, address), context, host)
 
 

@@ -95,7 +95,7 @@ class Verb:
     @property
     def statuses(self) -> tuple[int, ...]:
         """Every status that comes with a problem document."""
-        found = {429, 500, 503, *self.fails}
+        found = {414, 429, 500, 503, *self.fails}
         if self.access is not Access.OPEN:
             found |= {401}
         if self.access in {Access.OPERATOR, Access.ADMIN}:
