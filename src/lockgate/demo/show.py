@@ -135,6 +135,7 @@ def _summary(
     console.print(
         f"What you saw: {writers.transactions:,} transactions with {writers.written:,} changed "
         "rows were written at the source while it was copied, followed, and left alone for "
-        f"{away_s:.1f} s by a server that was killed. The feed came back as epoch {epoch}: whatever "
-        "the killed server still had under way is refused. No row is missing, none is doubled."
+        f"{away_s:.1f} s by a server that was killed. The feed came back as epoch {epoch}: "
+        "whatever the killed server still had under way is refused. No row is missing, none is "
+        "doubled."
     )

@@ -7,9 +7,9 @@
     <home>/identity          tells this home from any other
 
 Two processes on one home would be two lives of one node, and each would end the other's life, again
-and again. So a process that loses its life looks here before it begins another: if somebody else
-was started since, it ends. This is for peace and not for safety: what a former process still has in
-flight is refused by the fences, whatever this file says.
+and again. So a process looks here whenever it renews its lease, and before it begins another life:
+if somebody else was started since, it ends. This is for peace and not for safety: what a former
+process still has in flight is refused by the fences, whatever this file says.
 """
 
 import contextlib
@@ -157,6 +157,7 @@ class HomeMetastore:
 
     def renew(self, ref: NodeRef, asked_at: Millis) -> Renewed | RenewFailed | LeaseLost:
         """Prolong a running lease, elect `ref` if the coordinator's lease has run out."""
+        self._home.check()
         answer = self._metastore.renew(ref, asked_at)
         self.trouble = answer.why if isinstance(answer, RenewFailed) else ""
         return answer

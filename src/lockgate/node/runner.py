@@ -46,6 +46,7 @@ from lockgate.pipeline.session import Spark, SparkOptions
 from lockgate.store.changelog import Changelog, SegmentFiles
 from lockgate.store.feeds import FeedBook
 from lockgate.store.metastore import SqlMetastore
+from lockgate.store.settings import INSTALLATION, Settings
 
 __all__ = ["FeedRunner"]
 
@@ -96,6 +97,7 @@ class FeedRunner:
         self._spark.warm_up_soon()
         try:
             self._metastore = SqlMetastore.open(self._home.metastore_url, lease_ms=lease_ms)
+            self._refuse_a_servers_home()
             book = FeedBook(self._metastore.transactions)
             entry = setup.set_up(book, self._config, str(self._home.path.resolve()))
             self._book = book
@@ -123,6 +125,15 @@ class FeedRunner:
         except BaseException:
             self._close()
             raise
+
+    def _refuse_a_servers_home(self) -> None:
+        """A runner speaks to nobody: among the nodes of a service it would be a deaf one."""
+        if Settings(self._metastore.transactions).read(INSTALLATION) is not None:
+            raise UsageError(
+                "a Lockgate server keeps its feeds in this home",
+                object_=str(self._home.path),
+                hint="ask the server: lockgate feed create …; or give --home another directory",
+            )
 
     def _start_process(self) -> None:
         def executor(process: NodeProcess) -> FeedExecutor:

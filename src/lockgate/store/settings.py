@@ -4,12 +4,17 @@ For instance the key that nodes show each other: each starts with a proposal of 
 on with the one that was there first.
 """
 
+from typing import Final
+
 import sqlalchemy as sa
 
 from lockgate.store.tables import settings, upsert
 from lockgate.store.transactions import Alive, Transactions
 
-__all__ = ["Settings"]
+__all__ = ["INSTALLATION", "Settings"]
+
+INSTALLATION: Final = "installation"
+"""The name by which a service's slots are known at its sources; where it is, a service is."""
 
 
 class Settings:

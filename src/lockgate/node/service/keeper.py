@@ -40,6 +40,9 @@ from lockgate.store.feeds import FeedEntry
 __all__ = ["Keeper"]
 
 LOOK_S: Final = 1.0
+TRIM_S: Final = 3600.0
+HISTORY_MAX: Final = 100_000
+"""Entries of the history that are kept."""
 AT_ONCE: Final = 4
 """Feeds that are set up or cleared away side by side."""
 
@@ -64,6 +67,7 @@ class Keeper:
         self._contexts = contexts
         self._cluster = cluster
         self._cases: dict[FeedId, _Case] = {}
+        self._trim_at_s = 0.0
         self._knock = threading.Event()
         self._stopping = threading.Event()
         self._blind = False
@@ -125,6 +129,9 @@ class Keeper:
         if not self._cluster.leads:
             self._cases.clear()
             return
+        if time.monotonic() >= self._trim_at_s:
+            self._trim_at_s = time.monotonic() + TRIM_S
+            self._stores.history.trim(HISTORY_MAX)
         entries = {entry.feed: entry for entry in self._stores.feeds.all()}
         records = self._cluster.records()
         for feed in self._cases.keys() - entries.keys():

@@ -59,6 +59,7 @@ from lockgate.node.telemetry.telemetry import Telemetry
 from lockgate.pipeline.session import Spark, SparkOptions
 from lockgate.store.changelog import SegmentFiles
 from lockgate.store.metastore import SqlMetastore
+from lockgate.store.settings import INSTALLATION
 
 __all__ = ["NodeService"]
 
@@ -104,7 +105,7 @@ class NodeService:
         config = self._config
         self._stores = stores = Stores.of(self._metastore)
         self._link_key = Secret(stores.settings.once("link_key", secrets.token_urlsafe(32)))
-        installation = stores.settings.once("installation", secrets.token_hex(8))
+        installation = stores.settings.once(INSTALLATION, secrets.token_hex(8))
         stores.tokens.write(
             AccessToken(f"home-{config.node}", Role.ADMIN, digest_of(self._home_token))
         )
