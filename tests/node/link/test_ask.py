@@ -133,13 +133,13 @@ def test_what_is_no_answer_is_refused() -> None:
             link.ask("b", VERB)
 
 
-def test_an_answer_that_trickles_in_for_ever_is_not_waited_for() -> None:
+def test_an_answer_that_trickles_in_is_not_waited_for() -> None:
     over = threading.Event()
 
     def trickle(server: socket.socket) -> None:
         with server.accept()[0] as one, contextlib.suppress(OSError):
             one.recv(65536)
-            one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n")
             while not over.wait(0.02):
                 one.sendall(b"x")
 
