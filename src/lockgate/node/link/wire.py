@@ -52,7 +52,7 @@ VERBS_PATH: Final = "/link/v1/verbs"
 CONTENT_TYPE: Final = "application/msgpack"
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
-"""A full heartbeat of 100,000 spans is near 10 MB."""
+"""A full heartbeat of 100,000 spans is 5 MB, and several times that when all are in trouble."""
 
 ENVELOPE_BYTES_MAX: Final = 4 * 1024
 """What an envelope adds to its messages, at most; names are short."""
