@@ -30,10 +30,13 @@ def scrubber() -> Scrubber:
 @pytest.fixture(autouse=True)
 def log(scrubber: Scrubber) -> Iterator[io.StringIO]:
     """Everything that is logged during the test, down to the least, as lines of JSON."""
-    stream = io.StringIO()
+    stream, root = io.StringIO(), logging.getLogger()
+    before, level = list(root.handlers), logging.getLogger("lockgate").level
     configure_logs(stream, scrubber, level=logging.DEBUG)
     yield stream
     structlog.reset_defaults()
+    root.handlers[:] = before
+    logging.getLogger("lockgate").setLevel(level)
     logging.getLogger("uvicorn").handlers.clear()
 
 
