@@ -59,8 +59,7 @@ def _move(world: World, feed: str) -> Scene:
 def _split(world: World, feed: str) -> Scene:
     origin, _ = _others(world.view(feed))
     while len(spans := _spans(world, feed)) >= SPANS_MAX:
-        world.client().feeds.span_merge(feed, [one.id for one in spans[:3]])
-        world.converge()
+        world.merge(feed, [one.id for one in spans[:3]])
     span = spans[0].id
     world.move(feed, span, origin)
     return Scene(
@@ -73,8 +72,7 @@ def _split(world: World, feed: str) -> Scene:
 def _merge(world: World, feed: str) -> Scene:
     destination, origin = _others(world.view(feed))
     if len(_spans(world, feed)) < 2:
-        world.client().feeds.span_split(feed, _spans(world, feed)[0].id, parts=3)
-        world.converge()
+        world.split(feed, _spans(world, feed)[0].id, 3)
     first, second = (one.id for one in _spans(world, feed)[:2])
     world.move(feed, first, destination)
     world.move(feed, second, origin)

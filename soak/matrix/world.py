@@ -1,17 +1,20 @@
 """Three nodes, two feeds, a writer and a watcher: what a cell is tried on, and left healthy."""
 
 import contextlib
+import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 import psycopg
 from psycopg import sql
 
 from lockgate.client import Client
+from lockgate.client.feeds import Feeds
 from lockgate.demo.compare import compare
-from lockgate.model.errors import Transient
+from lockgate.model.errors import Conflict, NotFound, Transient
 from lockgate.model.tables import parse_table
 from soak.failpoints import ENV, LAUNCHER, FailPoints
 from soak.matrix.truth import Truth, View
@@ -19,7 +22,7 @@ from soak.matrix.watcher import Watcher
 from soak.matrix.writer import Writer, make_tables
 from soak.nodes import Cluster
 
-__all__ = ["FEEDS", "SOON_S", "Unhealthy", "World", "open_world"]
+__all__ = ["FEEDS", "LEASE_S", "NODES", "SOON_S", "Unhealthy", "World", "free_port", "open_world"]
 
 T = TypeVar("T")
 
@@ -125,12 +128,36 @@ class World:
                 return self._clients[url]
         raise Unhealthy("no node is left to be asked")
 
+    def ask(self, verb: Callable[[Feeds], object]) -> None:
+        """Have something done to a feed, and wait until it is. A node that has just come back is
+        not known to everybody at once."""
+        refused = ""
+
+        def done() -> bool:
+            nonlocal refused
+            try:
+                verb(self.client().feeds)
+            except (Conflict, NotFound) as why:
+                refused = str(why)
+                return False
+            return True
+
+        self.until(done, lambda: refused)
+        self.converge()
+
     def move(self, feed: str, span: str, node: str) -> None:
-        """Have a span run on that node, and wait until it does."""
+        """Have a span run on that node."""
         record = self.view(feed).spans[span]
         if record.node is None or record.node.node != node:
-            self.client().feeds.span_move(feed, span, node)
-        self.converge()
+            self.ask(lambda feeds: feeds.span_move(feed, span, node))
+
+    def split(self, feed: str, span: str, parts: int) -> None:
+        """Cut a span into equal parts."""
+        self.ask(lambda feeds: feeds.span_split(feed, span, parts=parts))
+
+    def merge(self, feed: str, spans: list[str]) -> None:
+        """Join neighbours."""
+        self.ask(lambda feeds: feeds.span_merge(feed, spans))
 
     def execute(self, statement: sql.Composed) -> None:
         """At the source."""
@@ -162,6 +189,13 @@ class World:
     def drop_table(self, table: str) -> None:
         self.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(*table.split("."))))
 
+    def settled_without(self, *gone: str) -> bool:
+        """True when the other nodes have taken over all that these had."""
+        views = [self.view(feed) for feed in FEEDS]
+        return not any(view.problems() for view in views) and not any(
+            ref.node in gone for view in views for ref in view.lives
+        )
+
     def heal(self) -> None:
         """After a cell, however it ended: every node is there and goes on."""
         for name, node in self.cluster.nodes.items():
@@ -172,11 +206,28 @@ class World:
                 node.start()
 
 
+def free_port() -> int:
+    """Nobody listens there, and it will not be given to anybody soon."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
 @contextlib.contextmanager
 def open_world(
-    folder: Path, metastore: str, spark: str, source: str, target: str
+    folder: Path,
+    metastore: str,
+    spark: str,
+    source: str,
+    target: str,
+    *,
+    ends: tuple[str, str] | None = None,
+    options: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Iterator[World]:
-    """Everything, up and running; the four URLs are its own."""
+    """Everything, up and running; metastore, source and target are its own.
+
+    `ends`: how nodes reach source and target, where that is another way than ours; `options`: more
+    of them, for each node.
+    """
     make_tables(source, [table for tables in FEEDS.values() for table in tables])
     points = {name: FailPoints(folder / "points" / name) for name in NODES}
     with (
@@ -185,12 +236,14 @@ def open_world(
     ):
         for name in NODES:
             env = {ENV: str(folder / "points" / name)}
-            cluster.start(name, env=env, wait=False)
+            # Found at the same place in every life, as nodes are where people run them.
+            listen = ("--listen", f"127.0.0.1:{free_port()}")
+            cluster.start(name, *listen, *options.get(name, ()), env=env, wait=False)
         for node in cluster.nodes.values():
             node.wait_listening()
         client = next(iter(cluster.nodes.values())).client()
-        client.endpoints.add("shop", source)
-        client.endpoints.add("copy", target)
+        for end, url in zip(("shop", "copy"), ends or (source, target), strict=True):
+            client.endpoints.add(end, url)
         for feed in FEEDS:
             client.feeds.create(
                 feed,
@@ -206,7 +259,5 @@ def open_world(
         world = World(cluster, points, truth, source, target, writer, watcher)
         world.converge()
         for feed, (first, *_) in FEEDS.items():
-            span = world.view(feed).of_table(first)[0].id
-            client.feeds.span_split(feed, span, parts=PARTS)
-        world.converge()
+            world.split(feed, world.view(feed).of_table(first)[0].id, PARTS)
         yield world

@@ -8,7 +8,7 @@ import pytest
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from soak.connect import ConnectServer
 from soak.nodes import Cluster
-from tests.support.clusters import cluster
+from tests.support.clusters import FaultyWorld, cluster, faulty_world
 from tests.support.databases import fresh_database
 from tests.support.feeds import Pair
 
@@ -35,3 +35,24 @@ def nodes(
     assert ends
     with cluster(pg18, tmp_path / "nodes", connect.url) as made:
         yield made
+
+
+@pytest.fixture(scope="package")
+def shared_world(
+    pg16: EmbeddedPostgres,
+    pg18: EmbeddedPostgres,
+    connect: ConnectServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[FaultyWorld]:
+    """Three nodes and two feeds under writes, with a proxy on every way between them."""
+    folder = tmp_path_factory.mktemp("world")
+    with faulty_world(pg16, pg18, connect.url, folder) as made:
+        yield made
+
+
+@pytest.fixture
+def faulty(shared_world: FaultyWorld) -> Iterator[FaultyWorld]:
+    """The common world, healthy before each test; a test that fails leaves its nodes going on."""
+    shared_world.world.converge()
+    yield shared_world
+    shared_world.heal()

@@ -1,0 +1,36 @@
+"""F11: what a killed node's Spark tasks are about does not land after somebody else has claimed."""
+
+from soak.matrix.world import FEEDS, SOON_S
+from tests.support.bad_days import held
+from tests.support.clusters import FaultyWorld
+from tests.support.runners import waiting
+from tests.support.waiting import until
+
+FEED = "left"
+TABLE = FEEDS[FEED][1]
+
+
+def test_a_task_that_outlives_its_node_commits_nothing(faulty: FaultyWorld) -> None:
+    """It waits inside its transaction when its node dies, and another node claims its span."""
+    world, pair = faulty.world, faulty.pair
+    [span] = world.view(FEED).of_table(TABLE)
+    assert span.node is not None
+    node = world.cluster.nodes[span.node.node]
+    with held(pair.target, TABLE) as lock:
+        lock.until_waited_for()
+        node.kill()
+        orphans = waiting(pair)
+        assert orphans  # still there, inside their transactions, behind the lock
+        [before] = [row for row in world.view(FEED).sink if row.span == span.id]
+
+        def claimed() -> bool:
+            [row] = [row for row in world.view(FEED).sink if row.span == span.id]
+            assert row.position == before.position
+            return row.token > before.token
+
+        world.until(claimed, world.problems)
+        until(lambda: not waiting(pair) & orphans, SOON_S)
+    node.start()
+    world.converge()
+    world.require_equal()
+    world.require_watched()
