@@ -112,6 +112,18 @@ def test_a_span_is_split_and_merged_while_rows_come(service: NodeService, pair: 
     pair.assert_equal("public.a")
 
 
+def test_a_table_without_a_key_is_not_split(service: NodeService, pair: Pair) -> None:
+    """Each part would take every row."""
+    pair.at_source("CREATE TABLE a (v int)", "ALTER TABLE a REPLICA IDENTITY FULL")
+    pair.at_source("INSERT INTO a VALUES (1), (1)")
+    service.create_feed(_config(), "me")
+    _level(service)
+    span = service.feed_tables("feed")[0].spans[0].span
+    with pytest.raises(Conflict, match="without a key"):
+        service.split_span("feed", span, [], 2, "me")
+    assert len(service.feed_tables("feed")[0].spans) == 1
+
+
 def test_a_table_is_copied_anew_while_rows_come(service: NodeService, pair: Pair) -> None:
     pair.at_source(
         "CREATE TABLE a (id int PRIMARY KEY, v int)",

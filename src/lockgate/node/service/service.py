@@ -137,7 +137,7 @@ class NodeService:
         self._telemetry.look_at(self._watched())
         self._endpoints = EndpointDesk(stores)
         self._nodes = NodeDesk(stores, self._cluster)
-        self._spans = SpanDesk(stores, self._cluster, self._statuses)
+        self._spans = SpanDesk(stores, contexts, self._cluster, self._statuses)
         self._feeds = FeedDesk(
             stores, contexts, self._cluster, self._statuses, self._keeper, installation
         )

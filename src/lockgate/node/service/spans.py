@@ -8,14 +8,17 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from lockgate.endpoints.postgres.connect import connect
 from lockgate.model.errors import Conflict, LockgateError, NotFound, Transient, UsageError
 from lockgate.model.events import MergeSpans, MoveSpan, SplitSpan
 from lockgate.model.feed_status import FeedStatus
-from lockgate.model.ids import FeedId, SpanId
+from lockgate.model.ids import FeedId, SpanId, TableId
 from lockgate.model.records import SpanRecord
 from lockgate.model.spans import KeyRange
+from lockgate.node.feed.setup import still_chosen
 from lockgate.node.link.wire import Verb
 from lockgate.node.service.cluster import Cluster
+from lockgate.node.service.contexts import Contexts, config_of
 from lockgate.node.service.going import check_runs, live
 from lockgate.node.service.statuses import Statuses
 from lockgate.node.service.stores import Stores
@@ -28,8 +31,11 @@ PARTS_MAX: Final = 256
 class SpanDesk:
     """The verbs of spans, on any node."""
 
-    def __init__(self, stores: Stores, cluster: Cluster, statuses: Statuses) -> None:
+    def __init__(
+        self, stores: Stores, contexts: Contexts, cluster: Cluster, statuses: Statuses
+    ) -> None:
         self._stores = stores
+        self._contexts = contexts
         self._cluster = cluster
         self._statuses = statuses
 
@@ -52,6 +58,7 @@ class SpanDesk:
         """Cut a span at key hashes, or into equal parts."""
         record = self._span(feed, span)
         cuts = _cuts(record.span.range, points, parts)
+        self._check_key(feed, record.span.table)
         detail = f"{span} at {', '.join(cut.hex() for cut in cuts)}"
         return self._change(
             feed, "span split", detail, who, lambda r: SplitSpan(r, feed, span, cuts)
@@ -76,6 +83,19 @@ class SpanDesk:
         return self._change(
             feed, "span merge", ", ".join(ids), who, lambda r: MergeSpans(r, feed, ids)
         )
+
+    def _check_key(self, feed: FeedId, table: TableId) -> None:
+        """A row without a key belongs to no part of a table: every part would take it."""
+        config = config_of(self._statuses.entry(feed))
+        source = self._contexts.ends(config).source
+        with connect(source, purpose=f"split {feed}", autocommit=True) as connection:
+            found = still_chosen(connection, config, {table})
+        if any(not each.shape.key for each in found):
+            raise Conflict(
+                "a table without a key cannot be split",
+                object_=table,
+                hint="give the table a primary key, or leave it in one span",
+            )
 
     def _span(self, feed: FeedId, span: SpanId) -> SpanRecord:
         live(self._statuses, feed)
