@@ -144,6 +144,16 @@ def test_a_strangers_body_is_not_waited_for(server: Server) -> None:
         assert b" 401 " in connection.recv(65536)
 
 
+def test_a_body_that_says_it_is_too_large_is_not_waited_for(
+    server: Server, service: FakeService
+) -> None:
+    token = service.keys[Role.ADMIN].reveal()
+    head = "POST /api/v1/feeds HTTP/1.1\r\nHost: x\r\nContent-Length: 60000000\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+        connection.sendall(f"{head}Authorization: Bearer {token}\r\n\r\n".encode())
+        assert b" 413 " in connection.recv(65536)
+
+
 @_with(body_s=0.1)
 def test_a_body_that_does_not_come_is_not_waited_for(server: Server, service: FakeService) -> None:
     key = service.link_key().reveal()
