@@ -347,8 +347,8 @@ class NodeService:
 
 
 def _timing(lease_ms: int) -> Timing:
-    """Times in proportion to the lease; ten seconds have the defaults."""
-    return Timing(lease_ms=lease_ms, renew_ms=min(2_000, lease_ms // 5), tick_ms=250, resend_ms=400)
+    """Times in proportion to the lease. Others learn of a death when they renew: so, often."""
+    return Timing(lease_ms=lease_ms, renew_ms=min(1_000, lease_ms // 5), tick_ms=250, resend_ms=400)
 
 
 def _spark_options(config: ServerConfig) -> SparkOptions:
