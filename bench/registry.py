@@ -17,6 +17,7 @@ MODULES: dict[str, str] = {
     "copy": "bench.copying",
     "catchup": "bench.catchup",
     "steady": "bench.steady",
+    "tables": "bench.tables",
     "giant": "bench.giant",
 }
 """In the order in which they run."""

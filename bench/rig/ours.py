@@ -36,15 +36,15 @@ def warm_spark() -> Iterator["Spark"]:
         yield spark
 
 
-def feed(home: Path, source: str, target: str, spark: "Spark") -> "FeedRunner":
-    """A feed of the table `orders`; the same home is the same feed again."""
+def feed(
+    home: Path, source: str, target: str, spark: "Spark", tables: str = "public.orders"
+) -> "FeedRunner":
+    """A feed of the table `orders`, or others; the same home is the same feed again."""
     from lockgate.model.feed_config import FeedConfig
     from lockgate.model.secret import Secret
     from lockgate.node.runner import FeedRunner
 
-    config = FeedConfig(
-        name=NAME, source=Secret(source), target=Secret(target), tables=("public.orders",)
-    )
+    config = FeedConfig(name=NAME, source=Secret(source), target=Secret(target), tables=(tables,))
     return FeedRunner(home, config, spark=spark)
 
 

@@ -5,7 +5,7 @@ of its own choosing is off and done by hand before the clock starts: checkpoints
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import LiteralString
@@ -25,13 +25,13 @@ SETTINGS: dict[str, str | int] = {
 
 
 @contextmanager
-def server() -> Iterator[str]:
-    """A fresh PostgreSQL 18, by its URL; gone afterwards."""
+def server(also: Mapping[str, str | int] | None = None) -> Iterator[str]:
+    """A fresh PostgreSQL 18, by its URL; gone afterwards. `also` are more settings."""
     try:
         from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
     except ImportError as error:
         raise NotThere(f"there is no PostgreSQL to embed: {error}") from error
-    with EmbeddedPostgres(18, settings=SETTINGS, start_timeout_s=60) as running:
+    with EmbeddedPostgres(18, settings={**SETTINGS, **(also or {})}, start_timeout_s=60) as running:
         yield running.url()
 
 
