@@ -28,6 +28,7 @@ from lockgate.model.ids import Token
 from lockgate.model.schema_changes import SchemaStep
 from lockgate.model.tables import Column, TableName, TableShape
 from lockgate.store.changelog import Changelog, SegmentFiles, read_segments
+from lockgate.store.changelog.places import file_of
 from lockgate.store.metastore import SqlMetastore
 from tests.support.stores import LEASE_MS
 from tests.support.waiting import until
@@ -148,7 +149,7 @@ class Workshop:
 
     def named(self) -> set[str]:
         """The files that the log names."""
-        return {one.path for one in self.log.read(FEED, self.start - 1).segments}
+        return {file_of(one.path) for one in self.log.read(FEED, self.start - 1).segments}
 
 
 @dataclass

@@ -18,6 +18,7 @@ from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from lockgate.endpoints.postgres.source.chunks import Chunk
 from lockgate.model.ids import Token
 from lockgate.store.changelog import Changelog, SegmentFiles
+from lockgate.store.changelog.places import file_of
 from lockgate.store.metastore import SqlMetastore
 from tests.support.captures import DDL, FEED, Run, Workshop, changes_of, plan, workshop
 from tests.support.changes import messages
@@ -170,6 +171,7 @@ def test_however_the_stream_is_cut_the_log_is_the_same(
             for change in log.read(FEED, recording.start).changes
         ]
         assert schema == recording.schema
-        named = {segment.path for segment in log.read(FEED, recording.start).segments}
-        there = {str(p.relative_to(tmp_path / "log")) for p in tmp_path.rglob("*.parquet*")}
+        named = {file_of(segment.path) for segment in log.read(FEED, recording.start).segments}
+        root = tmp_path / "log"
+        there = {str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()}
         assert there == named

@@ -19,6 +19,7 @@ import pytest
 
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from lockgate.store.changelog import SegmentFiles
+from lockgate.store.changelog.places import file_of
 from tests.support.captures import FEED, Change, Workshop, workshop
 from tests.support.databases import fresh_database
 from tests.support.logs import log_at
@@ -165,7 +166,7 @@ def test_a_capture_that_is_killed_again_and_again_loses_and_doubles_nothing(
     assert shop.confirmed() <= shop.log.read(FEED, shop.start - 1).resolved + 1
     # The same from the outside: another handle to the same metastore and files.
     with log_at(shop.metastore) as log:
-        paths = [segment.path for segment in log.read(FEED, shop.start - 1).segments]
+        paths = [file_of(segment.path) for segment in log.read(FEED, shop.start - 1).segments]
     assert all((shop.root / path).is_file() for path in paths)
     assert SegmentFiles(str(shop.root)).label == str(shop.root)
 

@@ -1,4 +1,6 @@
-"""The files of the change log: Parquet below one root, in a file system or an object store.
+"""The files of the change log: below one root, in a file system or an object store.
+
+A segment is a Parquet file, or lies in a pack with other small ones (see `packs`).
 
 A file is written under a temporary name, flushed, and renamed; the folder is flushed before any
 row names the file. So what a row names is whole and survives a power cut. An object store has
@@ -14,11 +16,12 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -27,10 +30,13 @@ from pyarrow import fs
 from lockgate.model.errors import LockgateError, ObjectMissing, StorageFull, Terminal, UsageError
 from lockgate.model.ids import FeedId, Token
 from lockgate.store.changelog.groups import Group, note
+from lockgate.store.changelog.packs import Slice, packed, slice_of
 from lockgate.store.changelog.places import (
     TEMPORARY,
     Place,
     feed_folder,
+    file_of,
+    pack_name,
     parse,
     segment_name,
     token_folder,
@@ -80,7 +86,10 @@ class SegmentFiles:
         """How anybody, on any machine, opens the file at `path` below the root."""
         if self._local:
             return self._at(path)
-        return urlunsplit(self._parts._replace(path=f"{self._parts.path.rstrip('/')}/{path}"))
+        place = slice_of(path)
+        file = path if place is None else place.file
+        uri = urlunsplit(self._parts._replace(path=f"{self._parts.path.rstrip('/')}/{file}"))
+        return uri if place is None else str(place._replace(file=uri))
 
     def writer(self, feed: FeedId, token: Token) -> "SegmentWriter":
         """A writer for one owner of a feed's log; makes its folder."""
@@ -96,9 +105,9 @@ class SegmentFiles:
             yield [place for place in found if place is not None]
 
     def delete(self, paths: Iterable[str]) -> int:
-        """Delete files below the root; those that are gone already are fine. How many were not."""
+        """Delete the files of segments; those that are gone already are fine. How many were not."""
         count = 0
-        for path in paths:
+        for path in dict.fromkeys(map(file_of, paths)):
             with self._guarded("delete a file", path), contextlib.suppress(FileNotFoundError):
                 self._files.delete_file(self._at(path))
                 count += 1
@@ -122,18 +131,18 @@ class SegmentFiles:
 
     # --- for the writer -----------------------------------------------------------------------
 
-    def put(self, path: str, table: pa.Table, groups: Sequence[Group] = ()) -> int:
-        """Write a table to `path`: how many bytes. Whatever fails leaves nothing behind."""
+    def put(self, path: str, write: Callable[[pa.NativeFile], None]) -> int:
+        """Have a file written to `path`: how many bytes. Whatever fails leaves nothing behind."""
         target = self._at(path)
         with self._guarded("write a segment", path):
             if not self._local:
                 with self._files.open_output_stream(target) as out:
-                    _write(table, groups, out)
+                    write(out)
                 return int(self._files.get_file_info(target).size)
             temporary = target + TEMPORARY
             try:
                 with pa.OSFile(temporary, "w") as out:
-                    _write(table, groups, out)
+                    write(out)
                 size = _flush(temporary)
                 os.rename(temporary, target)  # noqa: PTH104
             except BaseException:
@@ -222,26 +231,53 @@ class SegmentWriter:
         `groups` are the row groups, where the changes lie in the order of their keys' hashes.
         The file is durable and its name is not, until `flush`.
         """
-        if not table.num_rows:
-            raise ValueError("a segment without changes")
-        shape = shape_of(table.schema)
-        positions, seqs = (pc.min_max(table[name]) for name in ("position", "seq"))
-        id_ = seqs["min"].as_py()
-        path = f"{self._folder}/{segment_name(id_, self._run, shape.table.id)}"
-        return Segment(
-            id=id_,
-            table=shape.table.id,
-            shape=digest_of(table.schema),
-            path=path,
-            low=positions["min"].as_py(),
-            high=positions["max"].as_py(),
-            rows=table.num_rows,
-            bytes=self._files.put(path, table, groups),
-        )
+        segment = _described(table)
+        path = f"{self._folder}/{segment_name(segment.id, self._run, segment.table)}"
+        size = self._files.put(path, lambda out: _write(table, groups, out))
+        return msgspec.structs.replace(segment, path=path, bytes=size)
+
+    def write_pack(self, tables: Sequence[pa.Table]) -> list[Segment]:
+        """Write several small tables into one file, see `packs`. Raises StorageFull.
+
+        All of them, or none, must come into the log, and in one append.
+        """
+        segments = [_described(table) for table in tables]
+        first = min(segment.id for segment in segments)
+        path = f"{self._folder}/{pack_name(first, self._run, len(segments))}"
+        # Made in memory, because what is written in small pieces is written slowly.
+        whole = pa.BufferOutputStream()
+        places = packed(tables, whole)
+        data = whole.getvalue()
+        self._files.put(path, lambda out: out.write(data))
+        ends = [*(offset for offset, _ in places[1:]), data.size]
+        return [
+            msgspec.structs.replace(
+                segment, path=str(Slice(path, offset, length)), bytes=end - offset
+            )
+            for segment, (offset, length), end in zip(segments, places, ends, strict=True)
+        ]
 
     def flush(self) -> None:
         """Make everything that was written survive, names included. Before any row names it."""
         self._files.flush(self._folder)
+
+
+def _described(table: pa.Table) -> Segment:
+    """What there is to say of changes before they are in a file."""
+    if not table.num_rows:
+        raise ValueError("a segment without changes")
+    shape = shape_of(table.schema)
+    positions, seqs = (pc.min_max(table[name]) for name in ("position", "seq"))
+    return Segment(
+        id=seqs["min"].as_py(),
+        table=shape.table.id,
+        shape=digest_of(table.schema),
+        path="",
+        low=positions["min"].as_py(),
+        high=positions["max"].as_py(),
+        rows=table.num_rows,
+        bytes=0,
+    )
 
 
 def _write(table: pa.Table, groups: Sequence[Group], out: pa.NativeFile) -> None:

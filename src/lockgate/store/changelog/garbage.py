@@ -10,7 +10,7 @@ from lockgate.model.ids import FeedId, Token
 from lockgate.model.positions import Position
 from lockgate.store.changelog.files import SegmentFiles
 from lockgate.store.changelog.log import Changelog
-from lockgate.store.changelog.places import Place
+from lockgate.store.changelog.places import Place, file_of
 from lockgate.store.changelog.rows import Naming, Retention
 
 __all__ = ["collect", "sweep"]
@@ -55,9 +55,11 @@ def sweep(log: Changelog, files: SegmentFiles, feed: FeedId) -> int:
 
 def _is_garbage(place: Place, naming: Naming) -> bool:
     if place.token < naming.token:
-        return place.temporary or naming.paths.get(place.id) != place.path
-    return (
-        not place.temporary
-        and place.id < naming.next_seq
-        and naming.paths.get(place.id) != place.path
-    )
+        return place.temporary or not _is_named(place, naming)
+    return not place.temporary and place.id < naming.next_seq and not _is_named(place, naming)
+
+
+def _is_named(place: Place, naming: Naming) -> bool:
+    """A pack is called after its first segment, and that one stays as long as any of the others."""
+    path = naming.paths.get(place.id)
+    return path is not None and file_of(path) == place.path

@@ -51,6 +51,7 @@ from lockgate.store.changelog.steps import (
     shapes_of,
     size,
     token_of,
+    whole_files,
 )
 from lockgate.store.faults import Fault, Kind, as_error
 from lockgate.store.tables import log_shapes, schema_changes, segments, upsert
@@ -160,7 +161,8 @@ class Changelog:
         self, feed: FeedId, token: Token, below: Position, keep: Retention | None = None
     ) -> list[Segment]:
         """Take out, oldest first, at most `ROWS_AT_ONCE` segments with no change at `below` or
-        later; of those, `keep` may keep some. Nobody may ask for what lies there any more.
+        later, and whole files only; of those, `keep` may keep some. Nobody may ask for what lies
+        there any more.
 
         The segments are out when this returns: now delete their files, and ask again until the
         answer is empty. Raises like `append`.
@@ -170,15 +172,7 @@ class Changelog:
             row = lock(connection, feed, ORIGIN)
             if token_of(row) != token:
                 raise self._stale(feed, token, token_of(row))
-            found = connection.execute(
-                sa.select(segments)
-                .where(segments.c.feed == feed, segments.c.high < below)
-                .order_by(segments.c.high, segments.c.id)
-                .limit(ROWS_AT_ONCE)
-            )
-            gone = [as_segment(one) for one in found]
-            if keep is not None:
-                gone = expendable(gone, keep, self._now(connection), size(connection, feed))
+            gone = self._expendable(connection, feed, below, keep)
             if not gone:
                 return [], False
             floor = max(row.floor, gone[-1].high)
@@ -196,6 +190,26 @@ class Changelog:
             return gone, True
 
         return self._write("trim the change log", feed, work)
+
+    def _expendable(
+        self, connection: sa.Connection, feed: FeedId, below: Position, keep: Retention | None
+    ) -> list[Segment]:
+        """What a trim may take out. More than usual when less would tear a file apart."""
+        limit = ROWS_AT_ONCE
+        while True:
+            found = connection.execute(
+                sa.select(segments)
+                .where(segments.c.feed == feed, segments.c.high < below)
+                .order_by(segments.c.high, segments.c.id)
+                .limit(limit)
+            )
+            old = gone = [as_segment(one) for one in found]
+            if keep is not None:
+                gone = expendable(gone, keep, self._now(connection), size(connection, feed))
+            gone = whole_files(gone)
+            if gone or len(old) < limit:
+                return gone
+            limit *= 2
 
     def forget(self, feed: FeedId, token: Token) -> None:
         """Empty the log for good: no owner of this epoch, or of an earlier one, can claim it again.

@@ -1,6 +1,7 @@
 """Where a segment's file lies, and what its name says.
 
     <feed>/<epoch>-<seq>-<incarnation>/<first seq>-<run>-<table>.parquet
+    <feed>/<epoch>-<seq>-<incarnation>/<first seq>-<run>-<segments>.pack     (see `packs`)
 
 Names are made of letters, digits and a few signs that mean nothing anywhere, whatever the feed
 and the table are called; a hash tells apart what then looks alike. The name carries what a sweeper
@@ -14,15 +15,27 @@ from typing import Final
 
 from lockgate.model.ids import FeedId, TableId, Token
 from lockgate.model.value import Value
+from lockgate.store.changelog.packs import slice_of
 
-__all__ = ["TEMPORARY", "Place", "feed_folder", "parse", "segment_name", "token_folder"]
+__all__ = [
+    "TEMPORARY",
+    "Place",
+    "feed_folder",
+    "file_of",
+    "pack_name",
+    "parse",
+    "segment_name",
+    "sharers",
+    "token_folder",
+]
 
 TEMPORARY: Final = ".tmp"
 """Ends the name of a file that is being written."""
 
 _PLAIN: Final = re.compile(r"[a-z0-9_][a-z0-9_-]{0,62}")
 _TOKEN: Final = re.compile(r"(\d+)-(\d+)-(\d+)")
-_FILE: Final = re.compile(r"(\d+)-[0-9a-f]+-[A-Za-z0-9_~]+\.parquet(\.tmp)?")
+_FILE: Final = re.compile(r"(\d+)-[0-9a-f]+-(?:[A-Za-z0-9_~]+\.parquet|\d+\.pack)(\.tmp)?")
+_PACK: Final = re.compile(r".*/\d+-[0-9a-f]+-(\d+)\.pack")
 _LENGTH: Final = 40
 
 
@@ -49,6 +62,23 @@ def token_folder(token: Token) -> str:
 def segment_name(id_: int, run: str, table: TableId) -> str:
     """The name of a segment's file in its owner's folder."""
     return f"{id_}-{run}-{_alike(table)}.parquet"
+
+
+def pack_name(id_: int, run: str, count: int) -> str:
+    """The name of a pack in its owner's folder: its first segment's number, and how many it has."""
+    return f"{id_}-{run}-{count}.pack"
+
+
+def file_of(path: str) -> str:
+    """The file in which the segment of this path lies."""
+    place = slice_of(path)
+    return path if place is None else place.file
+
+
+def sharers(path: str) -> int:
+    """How many segments lie in the file of this path."""
+    found = _PACK.fullmatch(file_of(path))
+    return 1 if found is None else int(found[1])
 
 
 def parse(path: str) -> Place | None:

@@ -1,7 +1,8 @@
 """Reading segments: anywhere, with nothing but their addresses. A Spark task uses this."""
 
+import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -15,6 +16,7 @@ from lockgate.model.positions import Position
 from lockgate.model.spans import KeyRange
 from lockgate.model.tables import TableShape
 from lockgate.store.changelog.groups import meeting
+from lockgate.store.changelog.packs import Slice, slice_of, unpacked
 from lockgate.store.changelog.shapes import digest_of, shape_of
 
 __all__ = ["leaves_values", "read_segments", "read_shape"]
@@ -41,16 +43,18 @@ def read_segments(
         raise ValueError("no segments to read")
     parts: list[pa.Table] = []
     for uri in uris:
-        with _opened(uri) as file:
-            schema = file.schema_arrow
-            if parts and digest_of(schema) != digest_of(parts[0].schema):
-                raise ValueError("segments of several shapes")
-            parts.append(_read(file, uri, after, upto, keys, columns))
-    return pa.concat_tables(parts)
+        part = _segment(uri, after, upto, keys, columns)
+        if parts and digest_of(part.schema) != digest_of(parts[0].schema):
+            raise ValueError("segments of several shapes")
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else pa.concat_tables(parts)
 
 
 def read_shape(uri: str) -> TableShape:
     """The shape of a segment's rows; reads the file's foot only."""
+    place = slice_of(uri)
+    if place is not None:
+        return shape_of(_unpacked(uri, place).schema)
     with _opened(uri) as file:
         return shape_of(file.schema_arrow)
 
@@ -62,6 +66,12 @@ def leaves_values(uris: Sequence[str]) -> bool:
     other keys. Reads the files' feet only.
     """
     for uri in uris:
+        place = slice_of(uri)
+        if place is not None:
+            said = _unpacked(uri, place)["unchanged"]
+            if said.null_count < len(said):
+                return True
+            continue
         with _opened(uri) as file:
             metadata, number = file.metadata, file.schema_arrow.get_field_index("unchanged")
             for group in range(metadata.num_row_groups):
@@ -71,6 +81,38 @@ def leaves_values(uris: Sequence[str]) -> bool:
                 if not known or stats.null_count < column.num_values:
                     return True
     return False
+
+
+def _segment(
+    uri: str,
+    after: Position | None,
+    upto: Position | None,
+    keys: Sequence[KeyRange] | None,
+    columns: Sequence[str] | None,
+) -> pa.Table:
+    place = slice_of(uri)
+    if place is None:
+        with _opened(uri) as file:
+            return _read(file, uri, after, upto, keys, columns)
+    table = _unpacked(uri, place)
+    ends = pc.min_max(table["position"])
+    table = _between(table, ends["min"].as_py(), ends["max"].as_py(), after, upto)
+    return table if columns is None else table.select(list(columns))
+
+
+def _unpacked(uri: str, place: Slice) -> pa.Table:
+    """The whole of a segment in a pack: it is small."""
+    with _faults(uri):
+        return unpacked(place, _load).read_all()
+
+
+def _load(uri: str) -> pa.Buffer:
+    if not urlsplit(uri).scheme:
+        with pa.OSFile(uri) as file:
+            return file.read_buffer()
+    files, path = _place(uri)
+    with files.open_input_file(path) as file:
+        return file.read_buffer()
 
 
 def _read(
@@ -93,13 +135,23 @@ def _read(
             table = file.read_row_groups(groups, columns=wanted)
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(uri, error) from error
-    position = table["position"]
-    if after is not None and low <= after:
-        table = table.filter(pc.greater(position, after))
-        position = table["position"]
-    if upto is not None and high > upto:
-        table = table.filter(pc.less_equal(position, upto))
+    table = _between(table, low, high, after, upto)
     return table if columns is None else table.select(list(columns))
+
+
+def _between(
+    table: pa.Table,
+    low: Position,
+    high: Position,
+    after: Position | None,
+    upto: Position | None,
+) -> pa.Table:
+    """The changes of a table after a position, up to another; its own lie from `low` to `high`."""
+    if after is not None and low <= after:
+        table = table.filter(pc.greater(table["position"], after))
+    if upto is not None and high > upto:
+        table = table.filter(pc.less_equal(table["position"], upto))
+    return table
 
 
 def _range(metadata: pq.FileMetaData) -> tuple[Position, Position]:
@@ -114,11 +166,17 @@ def _range(metadata: pq.FileMetaData) -> tuple[Position, Position]:
 
 
 def _opened(uri: str) -> pq.ParquetFile:
-    try:
+    with _faults(uri):
         if not urlsplit(uri).scheme:
             return pq.ParquetFile(uri)
         files, path = _place(uri)
         return pq.ParquetFile(path, filesystem=files)
+
+
+@contextlib.contextmanager
+def _faults(uri: str) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError as error:
         raise ObjectMissing(
             "a file of the change log is not there",

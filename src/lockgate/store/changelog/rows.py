@@ -8,18 +8,18 @@ __all__ = ["LogState", "LogView", "Naming", "Retention", "SchemaChange", "Segmen
 
 
 class Segment(Value, frozen=True, kw_only=True):
-    """One file of the log: changes of one table in one shape, in no order."""
+    """A file of the log, or a part of one: changes of one table in one shape, in no order."""
 
     id: int
-    """The least `seq` in the file. No two changes of a log share one, so no two segments do."""
+    """The least `seq` in it. No two changes of a log share one, so no two segments do."""
     table: TableId
     shape: str
     """A digest of the shape, which itself is in the file: equal where the shapes are equal."""
     path: str
-    """Below the root of the log's files."""
+    """Below the root of the log's files; of one in a pack, also where in it. See `packs`."""
     low: Position
     high: Position
-    """The least and the greatest position in the file."""
+    """The least and the greatest position in it."""
     rows: int
     bytes: int
     written_at: Millis = 0

@@ -1,5 +1,6 @@
 """The steps that the change log's verbs are made of, inside one transaction of the caller."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -9,6 +10,7 @@ import sqlalchemy as sa
 from lockgate.model.ids import SEQ_MAX, FeedId, Millis, Token
 from lockgate.model.positions import Position
 from lockgate.model.tables import TableShape
+from lockgate.store.changelog.places import file_of, sharers
 from lockgate.store.changelog.rows import Retention, SchemaChange, Segment
 from lockgate.store.tables import changelog, log_shapes, schema_changes, segments, upsert
 
@@ -31,6 +33,7 @@ __all__ = [
     "shapes_of",
     "size",
     "token_of",
+    "whole_files",
 ]
 
 ROWS_AT_ONCE: Final = 2_000
@@ -216,6 +219,12 @@ def expendable(old: Sequence[Segment], keep: Retention, now: Millis, total: int)
         gone.append(one)
         total -= one.bytes
     return gone
+
+
+def whole_files(gone: Sequence[Segment]) -> list[Segment]:
+    """Those whose file has no segment that stays. (See `packs`.)"""
+    going = Counter(file_of(one.path) for one in gone)
+    return [one for one in gone if going[file_of(one.path)] == sharers(one.path)]
 
 
 def leftovers(

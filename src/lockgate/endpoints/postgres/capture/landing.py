@@ -45,6 +45,7 @@ from lockgate.store.changelog import (
     SegmentFiles,
     sweep,
 )
+from lockgate.store.changelog.packs import cut, is_small
 from lockgate.store.changelog.shapes import shape_of
 
 __all__ = ["Flush", "Landing", "Log"]
@@ -182,7 +183,7 @@ class Landing:
             return flush
 
     def _land(self, flush: Flush) -> None:
-        self._write(flush.tables)
+        self._write(flush.tables, flush.resolved)
         ready = [held for held in self._held if held.segment.high <= flush.resolved]
         if not ready and not flush.changes and flush.resolved == self._state.resolved:
             return
@@ -208,17 +209,20 @@ class Landing:
 
     # --- files ------------------------------------------------------------------------------------
 
-    def _write(self, tables: Sequence[pa.Table]) -> None:
+    def _write(self, tables: Sequence[pa.Table], resolved: Position) -> None:
         if not tables:
             return
         self._unflushed = True
+        packs, single = _shared_out(tables, resolved)
         # The largest first, so that no writer is left with it at the end.
-        ordered = sorted(tables, key=lambda table: table.num_rows, reverse=True)
+        ordered = sorted(single, key=lambda table: table.num_rows, reverse=True)
         try:
-            if len(ordered) == 1:
+            if len(ordered) == 1 and not packs:
                 self._hold(ordered[0])
             else:
-                for done in [self._pool.submit(self._hold, table) for table in ordered]:
+                writing = [self._pool.submit(self._hold, table) for table in ordered]
+                writing += [self._pool.submit(self._hold_pack, pack) for pack in packs]
+                for done in writing:
                     done.result()
         except ObjectMissing as error:
             # A newer owner tidies up after us. Or somebody else did, and that is an error.
@@ -235,7 +239,15 @@ class Landing:
     def _hold(self, table: pa.Table) -> None:
         segment = self._writer.write(*clustered(table, shape_of(table.schema)))
         with self._turn:
-            self._held.append(_Held(segment, pc.max(table["seq"]).as_py() + 1))
+            self._held.append(_Held(segment, _next_seq(table)))
+
+    def _hold_pack(self, tables: Sequence[pa.Table]) -> None:
+        segments = self._writer.write_pack(tables)
+        with self._turn:
+            self._held += [
+                _Held(segment, _next_seq(table))
+                for segment, table in zip(segments, tables, strict=True)
+            ]
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -265,3 +277,27 @@ class Landing:
                 if time.monotonic() + wait_s > deadline or self._ended.wait(wait_s):
                     raise
                 wait_s = min(2 * wait_s, _RETRY_S[1])
+
+
+def _shared_out(
+    tables: Sequence[pa.Table], resolved: Position
+) -> tuple[list[list[pa.Table]], list[pa.Table]]:
+    """Which tables share files, and which have their own.
+
+    What is beyond `resolved` waits for the end of its transaction: it is in no pack, for a pack
+    comes into the log as a whole.
+    """
+    small = [
+        table
+        for table in tables
+        if is_small(table) and pc.max(table["position"]).as_py() <= resolved
+    ]
+    if len(small) < 2:
+        return [], list(tables)
+    shared = set(map(id, small))
+    return list(cut(small)), [table for table in tables if id(table) not in shared]
+
+
+def _next_seq(table: pa.Table) -> int:
+    last: int = pc.max(table["seq"]).as_py()
+    return last + 1
