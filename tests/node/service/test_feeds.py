@@ -1,5 +1,7 @@
 """A feed through the service's verbs, from its creation to its end."""
 
+import logging
+
 import pytest
 
 from lockgate.model.errors import Conflict, EndpointRefused, LockgateError, NotFound, UsageError
@@ -64,6 +66,18 @@ def test_a_feed_is_created_followed_paused_resumed_and_removed(
         ("feed pause", "me"),
         ("feed create", "me"),
     ]
+
+
+def test_a_removal_asks_once_and_waits(
+    service: NodeService, pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    pair.at_source("CREATE TABLE a (id int PRIMARY KEY)")
+    service.create_feed(_config(), "me")
+    _level(service)
+    with caplog.at_level(logging.INFO, "lockgate.keeper"):
+        service.remove_feed("feed", "me")
+    told = [record.getMessage() for record in caplog.records]
+    assert len([line for line in told if line.startswith("a feed is removed")]) == 1
 
 
 def test_a_feed_that_was_removed_can_be_created_anew(service: NodeService, pair: Pair) -> None:

@@ -43,6 +43,8 @@ LOOK_S: Final = 1.0
 TRIM_S: Final = 3600.0
 HISTORY_MAX: Final = 100_000
 """Entries of the history that are kept."""
+GOODBYE_S: Final = 5.0
+POLL_S: Final = 0.05
 AT_ONCE: Final = 4
 """Feeds that are set up or cleared away side by side."""
 
@@ -72,6 +74,8 @@ class Keeper:
         self._stopping = threading.Event()
         self._blind = False
         """The last look failed, and that was told."""
+        self._removing: set[FeedId] = set()
+        """Whose removal was told."""
         self._workers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="keeper")
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
@@ -212,12 +216,12 @@ class Keeper:
         feed = entry.feed
         if record is not None and record.state is not FeedState.REMOVED:
             self._cluster.ask_coordinator(lambda request: RemoveFeed(request, feed), feed)
-            _lines.info(
-                "a feed is removed", feed=feed, next="its dispatchers stop, then it is undone"
-            )
+            self._tell_of_removal(feed)
+            self._await_goodbye(feed)
             return
         if record is not None and record.owner is not None:
-            return  # removed, and its owner has not said goodbye yet
+            self._await_goodbye(feed)
+            return
         if record is not None and entry.start is not None:
             context = self._contexts.open(feed)
             try:
@@ -226,4 +230,20 @@ class Keeper:
                 context.close()
         setup.clear(self._stores.feeds, entry, self._contexts.ends(config_of(entry)).source)
         self._stores.reports.forget(feed)
+        self._removing.discard(feed)
         _lines.info("a feed was removed", feed=feed, why="change log, slot, publication are gone")
+
+    def _tell_of_removal(self, feed: FeedId) -> None:
+        """It is asked for until it is so; once is enough to be told."""
+        if feed not in self._removing:
+            self._removing.add(feed)
+            _lines.info("a feed is removed", feed=feed, next="its dispatchers stop, then its slot")
+
+    def _await_goodbye(self, feed: FeedId) -> None:
+        """Give the owner of a removed feed a while to stop it: the next step is after that, and
+        asking again meanwhile would only keep everybody busy."""
+        deadline = time.monotonic() + GOODBYE_S
+        while time.monotonic() < deadline and not self._stopping.wait(POLL_S):
+            record = self._cluster.records().get(feed)
+            if record is None or (record.state is FeedState.REMOVED and record.owner is None):
+                return
