@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 UV     := .venv-lock/bin/uv
 
 SEEDS      ?= 10000
-KILLS      ?= 100
+CASES      ?= 10000
 MINUTES    ?= 30
 PYTEST_ARGS ?=
 
@@ -39,11 +39,12 @@ types: install ## mypy --strict on the package
 sim: install ## 10,000 simulated worlds full of faults, against the five laws
 	@$(BIN)/lockgate sim --seeds $(SEEDS)
 
-soak: install ## kill a feed 100 times under live writers (KILLS=…, MINUTES=…), compare every row
-	@$(BIN)/python -m soak --kills $(KILLS) --minutes $(MINUTES)
+soak: install ## hurt three nodes under writes for 30 minutes (MINUTES=…), compare every row; then fuzz the API
+	@$(BIN)/python -m soak --minutes $(MINUTES)
+	@$(BIN)/python -m soak fuzz --cases $(CASES)
 
-matrix: install ## kill nodes at every state of every operator, compare every row (about 30 minutes)
-	@$(BIN)/python -m soak.matrix
+matrix: install ## kill nodes at every state of every operator, break every way between them (an hour)
+	@$(BIN)/python -m soak.matrix --faults 20
 
 bench: install ## measure
 	@$(BIN)/python -m bench

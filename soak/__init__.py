@@ -1,12 +1,11 @@
-"""The soak: a feed that is killed again and again under live writers, and must lose nothing.
+"""The soak: Lockgate is hurt again and again under live writers, and must lose nothing.
 
-    make soak                    # 100 kills, at most 30 minutes
-    make soak KILLS=10 MINUTES=10
+    make soak                        # the service for 30 minutes, then its HTTP interface
+    make soak MINUTES=5
+    python -m soak --minutes 5       # three nodes and two feeds: kills, pauses, partitions, people
+    python -m soak runner --kills 9  # `lockgate feed run` is killed again and again
+    python -m soak fuzz              # a real node is asked 10,000 things that nobody thought of
 
-    writers ──► source ──► lockgate feed run … ──► target
-                              ▲         │
-               SIGKILL ───────┘         └── Spark, which outlives the runners: that, too, is killed
-
-At the end nothing is killed any more, the feed becomes level, and every row of every table is
+At the end nothing is hurt any more, all feeds become level, and every row of every table is
 compared: 0 missing, 0 extra, 0 different.
 """

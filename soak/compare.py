@@ -13,7 +13,7 @@ SELECT c.relname::text, coalesce(
     (SELECT array_agg(a.attname::text ORDER BY array_position(i.indkey::int[], a.attnum::int))
        FROM pg_index i JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (i.indkey)
       WHERE i.indrelid = c.oid AND i.indisprimary), '{}')
-FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' ORDER BY 1
+FROM pg_class c WHERE c.relnamespace = %s::regnamespace AND c.relkind = 'r' ORDER BY 1
 """
 _EXAMPLES: Final = 5
 _KEYLESS: Final = "{}"
@@ -34,36 +34,39 @@ class Difference(NamedTuple):
         return not (self.missing or self.extra or self.different)
 
 
-def compare(source: str, target: str) -> list[Difference]:
+def compare(source: str, target: str, schema: str = "public") -> list[Difference]:
     """All tables of both sides; a table that one side lacks is wholly missing or extra."""
     with psycopg.connect(source) as one, psycopg.connect(target) as other:
-        ours, theirs = _tables(one), _tables(other)
+        ours, theirs = _tables(one, schema), _tables(other, schema)
         return [
             _compare(
                 table,
-                _rows(one, table, ours.get(table)),
+                _rows(one, schema, table, ours.get(table)),
                 _rows(
-                    other, table, ours.get(table, theirs.get(table)) if table in theirs else None
+                    other,
+                    schema,
+                    table,
+                    ours.get(table, theirs.get(table)) if table in theirs else None,
                 ),
             )
             for table in sorted({*ours, *theirs})
         ]
 
 
-def _tables(connection: psycopg.Connection) -> dict[str, list[str]]:
+def _tables(connection: psycopg.Connection, schema: str) -> dict[str, list[str]]:
     """Tables, and the columns of their keys."""
-    return dict(connection.execute(_TABLES).fetchall())
+    return dict(connection.execute(_TABLES, (schema,)).fetchall())
 
 
 def _rows(
-    connection: psycopg.Connection, table: str, key: list[str] | None
+    connection: psycopg.Connection, schema: str, table: str, key: list[str] | None
 ) -> Counter[tuple[str, str]]:
     """Each row as its key and a digest of all of it, and how often it is there."""
     if key is None:
         return Counter()
     columns = [sql.SQL("{}::text").format(sql.Identifier(name)) for name in key]
     query = sql.SQL("SELECT ARRAY[{}]::text[]::text, md5(to_jsonb(t)::text) FROM {} t").format(
-        sql.SQL(", ").join(columns), sql.Identifier("public", table)
+        sql.SQL(", ").join(columns), sql.Identifier(schema, table)
     )
     return Counter((row[0], row[1]) for row in connection.execute(query))
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 import psycopg
+from psycopg import sql
 
 __all__ = ["SEEDED", "prepare"]
 
@@ -50,10 +51,13 @@ _ROWS: Final = (
 )
 
 
-def prepare(url: str, rows: int = SEEDED) -> None:
+def prepare(url: str, rows: int = SEEDED, schema: str = "public") -> None:
     """Make the tables and their first rows."""
     with psycopg.connect(url, autocommit=True) as connection:
+        name = sql.Identifier(schema)
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+        connection.execute(sql.SQL("SET search_path TO {}").format(name))
         connection.execute(SCHEMA)
         for statement in _ROWS:
-            connection.execute(statement.replace("n % 1000", "n %% 1000"), {"rows": rows})  # type: ignore[call-overload]
+            connection.execute(statement.replace("n % 1000", "n %% 1000"), {"rows": rows})
         connection.execute("ANALYZE")

@@ -7,6 +7,7 @@ traces in the log, and none of them may arrive.
 
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,7 +19,7 @@ from soak.tables import SEEDED
 
 __all__ = ["Writers"]
 
-Work = Callable[[psycopg.Connection, random.Random], None]
+Work = Callable[[psycopg.Connection, random.Random], str | None]
 
 _PAUSE_S: Final = 0.02
 _AWAY_S: Final = 0.5
@@ -106,12 +107,10 @@ def edit(connection: psycopg.Connection, rng: random.Random) -> None:
     number = rng.randrange(1, 11) if rng.random() < 0.5 else rng.randrange(1, SEEDED // 50)
     which = f"md5('{number}')::uuid"
     connection.execute(
-        f"UPDATE documents SET version = version + 1, title = title || '.' WHERE id = {which}"  # type: ignore[call-overload]
+        f"UPDATE documents SET version = version + 1, title = title || '.' WHERE id = {which}"
     )
     if rng.random() < 0.2:
-        connection.execute(
-            f"UPDATE documents SET body = reverse(body) WHERE id = {which}"  # type: ignore[call-overload]
-        )
+        connection.execute(f"UPDATE documents SET body = reverse(body) WHERE id = {which}")
 
 
 def happen(connection: psycopg.Connection, rng: random.Random) -> None:
@@ -120,9 +119,9 @@ def happen(connection: psycopg.Connection, rng: random.Random) -> None:
     for _ in range(rng.randrange(1, 4)):
         connection.execute("INSERT INTO events VALUES (%s, '{\"a\": [1, null]}', 7)", (kind,))
     one = "(SELECT ctid FROM events WHERE n = %s LIMIT 1)"
-    connection.execute(f"DELETE FROM events WHERE ctid = {one}", (rng.randrange(100),))  # type: ignore[call-overload]
+    connection.execute(f"DELETE FROM events WHERE ctid = {one}", (rng.randrange(100),))
     connection.execute(
-        f"UPDATE events SET n = n + 1 WHERE ctid = {one}",  # type: ignore[call-overload]
+        f"UPDATE events SET n = n + 1 WHERE ctid = {one}",
         (rng.randrange(100),),
     )
 
@@ -153,44 +152,86 @@ def abort(connection: psycopg.Connection, rng: random.Random) -> None:
         connection.rollback()
 
 
-def reshape(connection: psycopg.Connection, rng: random.Random) -> None:
-    """Columns and tables come and go, with rows before and after in the same transaction."""
-    name = f"c{rng.randrange(4)}"
-    if rng.random() < 0.5:
-        number = rng.randrange(3)
-        table = sql.Identifier(f"extra_{number}")
-        there = connection.execute("SELECT to_regclass(%s)", (f"public.extra_{number}",)).fetchone()
-        assert there is not None
-        if there[0] is None:
-            connection.execute(
-                sql.SQL("CREATE TABLE {} (id int PRIMARY KEY, v text)").format(table)
-            )
-        elif rng.random() < 0.5:
-            connection.execute(sql.SQL("DROP TABLE {}").format(table))
-            return
+def reshape_table(connection: psycopg.Connection, rng: random.Random) -> str:
+    """A table comes or goes, or has another name, with rows before and after in the transaction."""
+    name = _extra(rng)
+    if not _there(connection, name):
         connection.execute(
-            sql.SQL(
-                "INSERT INTO {} VALUES (%s, 'x') ON CONFLICT (id) DO UPDATE SET v = 'y'"
-            ).format(table),
-            (rng.randrange(1000),),
+            sql.SQL("CREATE TABLE {} (id int PRIMARY KEY, v text)").format(_id(name))
         )
-        return
-    column = sql.Identifier(name)
-    there = connection.execute(
-        "SELECT count(*) FROM information_schema.columns "
-        "WHERE table_name = 'wide' AND column_name = %s",
-        (name,),
-    ).fetchone()
-    assert there is not None
+        _touch(connection, rng, name)
+        return "create table"
+    _touch(connection, rng, name)
+    kind = rng.random()
+    if kind < 0.4:
+        connection.execute(sql.SQL("DROP TABLE {}").format(_id(name)))
+        return "drop table"
+    other = _extra(rng)
+    if kind < 0.7 and not _there(connection, other):
+        connection.execute(sql.SQL("ALTER TABLE {} RENAME TO {}").format(_id(name), _id(other)))
+        _touch(connection, rng, other)
+        return "rename table"
+    return ""
+
+
+def reshape_column(connection: psycopg.Connection, rng: random.Random) -> str:
+    """A column comes or goes, or has another name, with rows before and after."""
+    name, other = (f"c{rng.randrange(4)}" for _ in range(2))
+    found = {
+        each
+        for (each,) in connection.execute(
+            "SELECT column_name::text FROM information_schema.columns "
+            "WHERE table_schema = current_schema() AND table_name = 'wide'"
+        )
+    }
     connection.execute("UPDATE wide SET v = v + 1 WHERE id = %s", (rng.randrange(1000),))
-    if there[0]:
-        connection.execute(sql.SQL("ALTER TABLE wide DROP COLUMN {}").format(column))
-    else:
-        connection.execute(sql.SQL("ALTER TABLE wide ADD COLUMN {} int DEFAULT 5").format(column))
+    if name not in found:
+        done = "add column"
         connection.execute(
-            sql.SQL("UPDATE wide SET {} = %s WHERE id = %s").format(column),
-            (rng.randrange(10), rng.randrange(1000)),
+            sql.SQL("ALTER TABLE wide ADD COLUMN {} int DEFAULT 5").format(_id(name))
         )
+    elif other not in found:
+        done = "rename column"
+        connection.execute(
+            sql.SQL("ALTER TABLE wide RENAME COLUMN {} TO {}").format(_id(name), _id(other))
+        )
+        name = other
+    else:
+        connection.execute(sql.SQL("ALTER TABLE wide DROP COLUMN {}").format(_id(name)))
+        return "drop column"
+    connection.execute(
+        sql.SQL("UPDATE wide SET {} = %s WHERE id = %s").format(_id(name)),
+        (rng.randrange(10), rng.randrange(1000)),
+    )
+    return done
+
+
+def reshape(connection: psycopg.Connection, rng: random.Random) -> str:
+    """Columns and tables come and go; what was done, if anything."""
+    return rng.choice([reshape_table, reshape_column])(connection, rng)
+
+
+def _extra(rng: random.Random) -> str:
+    return f"extra_{rng.randrange(4)}"
+
+
+def _there(connection: psycopg.Connection, table: str) -> bool:
+    found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (table,)).fetchone()
+    assert found is not None
+    return bool(found[0])
+
+
+def _touch(connection: psycopg.Connection, rng: random.Random, table: str) -> None:
+    connection.execute(
+        sql.SQL("INSERT INTO {} VALUES (%s, 'x') ON CONFLICT (id) DO UPDATE SET v = 'y'").format(
+            _id(table)
+        ),
+        (rng.randrange(1000),),
+    )
+
+
+def _id(name: str) -> sql.Identifier:
+    return sql.Identifier(name)
 
 
 KINDS: Final[dict[Work, int]] = {
@@ -207,8 +248,6 @@ KINDS: Final[dict[Work, int]] = {
 }
 """How often each is done, compared with the others."""
 
-_RESHAPE_EVERY: Final = 150
-
 
 @dataclass
 class Writers:
@@ -216,12 +255,18 @@ class Writers:
 
     url: str
     count: int = 3
-    seed: int = 0
+    seed: int | str = 0
+    schema: str = "public"
+    pause_s: float = _PAUSE_S
+    """On average, after each transaction."""
+    reshape_every: int = 150
+    """One of them, after so many transactions, changes the schema."""
     transactions: int = 0
     refused: int = 0
     lost: int = 0
     """Connections that were lost: the server had gone."""
-    schema_changes: int = 0
+    ddl: Counter[str] = field(default_factory=Counter)
+    """What was done to the schema."""
     bugs: list[BaseException] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -240,12 +285,20 @@ class Writers:
         for thread in self._threads:
             thread.join()
 
+    @property
+    def schema_changes(self) -> int:
+        return self.ddl.total()
+
     def _write(self, number: int) -> None:
         rng = random.Random(f"{self.seed} {number}")
         try:
             while not self._stop.is_set():
                 try:
-                    with psycopg.connect(self.url, connect_timeout=10) as connection:
+                    with psycopg.connect(
+                        self.url,
+                        connect_timeout=10,
+                        options=f"-c search_path={self.schema}",
+                    ) as connection:
                         self._work(connection, rng, number)
                 except psycopg.OperationalError:
                     with self._lock:
@@ -256,14 +309,13 @@ class Writers:
 
     def _work(self, connection: psycopg.Connection, rng: random.Random, number: int) -> None:
         done = 0
-        while not self._stop.wait(rng.random() * 2 * _PAUSE_S):
-            reshapes = number == 0 and done % _RESHAPE_EVERY == _RESHAPE_EVERY - 1
+        while not self._stop.wait(rng.random() * 2 * self.pause_s):
             done += 1
             [work] = rng.choices(list(KINDS), list(KINDS.values()))
-            if reshapes:
+            if number == 0 and done % self.reshape_every == 0:
                 work = reshape
             try:
-                work(connection, rng)
+                said = work(connection, rng)
                 connection.commit()
             except (psycopg.errors.IntegrityError, psycopg.errors.TransactionRollback):
                 connection.rollback()
@@ -272,4 +324,5 @@ class Writers:
                 continue
             with self._lock:
                 self.transactions += 1
-                self.schema_changes += reshapes
+                if said:
+                    self.ddl[said] += 1

@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
-from soak.__main__ import main
 from soak.compare import Difference, compare
 from soak.process import descendants, write_config
+from soak.runner import main
 from soak.tables import prepare
 from soak.writers import KINDS, Work, Writers, reshape
 from tests.support.databases import fresh_database
