@@ -1,4 +1,4 @@
-"""`python -m soak.matrix [--operators …] [--victims …] [--cells N]`."""
+"""`python -m soak.matrix [--operators …] [--victims …] [--cells N] [--faults S]`."""
 
 import argparse
 import contextlib
@@ -17,8 +17,9 @@ from psycopg import sql
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from soak.connect import ConnectServer
 from soak.matrix.cells import ROLES, STATES, WHENS, cells
+from soak.matrix.faults import FaultOutcome, endure, faults
+from soak.matrix.proxied import open_proxied_world
 from soak.matrix.trial import Outcome, attempt
-from soak.matrix.world import open_world
 
 RESULTS = Path(__file__).parents[1] / "results" / "matrix.json"
 SETTINGS: dict[str, str | int] = {"fsync": "off", "wal_level": "logical", "max_connections": 100}
@@ -33,6 +34,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--operators", type=_list, default=list(STATES), metavar="move,split")
     parser.add_argument("--victims", type=_list, default=list(VICTIMS), metavar="owner,origin")
     parser.add_argument("--cells", type=int, default=None, metavar="N", help="at most so many")
+    parser.add_argument(
+        "--faults", type=float, default=0, metavar="S", help="then break every way for S seconds"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep homes and logs there")
     asked = parser.parse_args(words)
@@ -41,29 +45,35 @@ def main(words: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     began = time.monotonic()
     outcomes: list[Outcome] = []
+    endured: list[FaultOutcome] = []
     with (
         _place(asked.keep) as place,
         EmbeddedPostgres(16, settings=SETTINGS, start_timeout_s=120) as one,
         EmbeddedPostgres(18, settings=SETTINGS, start_timeout_s=120) as other,
         ConnectServer(place / "spark.log") as spark,
-        open_world(
+        open_proxied_world(
             place, _database(other, "metastore"), spark.url, one.url(), other.url()
-        ) as world,
+        ) as proxied,
     ):
+        world = proxied.world
         for number, cell in enumerate(chosen):
             outcome = attempt(world, cell, number)
             outcomes.append(outcome)
             print(f"{number + 1:4} of {len(chosen)}  {_line(outcome)}", flush=True)
+        for fault in faults() if asked.faults else ():
+            endured.append(endure(proxied, fault, asked.faults))
+            print(_fault_line(endured[-1]), flush=True)
         transactions, looks = world.writer.transactions, world.watcher.looks
-    _write(asked.results, outcomes)
+    _write(asked.results, {"cells": outcomes, "faults": endured})
     _show(outcomes)
-    failed = [outcome for outcome in outcomes if not outcome.passed]
+    passed = sum(outcome.passed for outcome in outcomes)
+    survived = sum(outcome.passed for outcome in endured)
     print(
-        f"\n{len(outcomes) - len(failed)} of {len(outcomes)} cells passed in "
-        f"{time.monotonic() - began:.0f} s; {transactions:,} transactions, "
+        f"\n{passed} of {len(outcomes)} cells passed, {survived} of {len(endured)} faults endured, "
+        f"in {time.monotonic() - began:.0f} s; {transactions:,} transactions, "
         f"{looks:,} looks at the target"
     )
-    return 1 if failed else 0
+    return 0 if passed + survived == len(outcomes) + len(endured) else 1
 
 
 def _database(server: EmbeddedPostgres, name: str) -> str:
@@ -93,10 +103,15 @@ def _line(outcome: Outcome) -> str:
     return f"FAILED  {told}: {outcome.why}"
 
 
-def _write(path: Path, outcomes: list[Outcome]) -> None:
+def _fault_line(outcome: FaultOutcome) -> str:
+    told = f"{outcome.seconds:5.1f} s  {outcome.fault}"
+    return f"passed  {told}" if outcome.passed else f"FAILED  {told}: {outcome.why}"
+
+
+def _write(path: Path, result: dict[str, object]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_suffix(".json.tmp")
-    half.write_text(json.dumps(msgspec.to_builtins(outcomes), indent=2) + "\n", "utf-8")
+    half.write_text(json.dumps(msgspec.to_builtins(result), indent=2) + "\n", "utf-8")
     half.replace(path)
 
 

@@ -13,7 +13,7 @@ from soak.matrix.world import FEEDS, SOON_S, Unhealthy, World
 
 __all__ = ["Outcome", "attempt"]
 
-FREEZE_S: Final = 30.0
+FREEZE_S: Final = 60.0
 TRIES: Final = 4
 """The balance moves spans too: where it came first, everything is put in its place again."""
 

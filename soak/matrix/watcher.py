@@ -88,14 +88,15 @@ class Watcher:
             try:
                 with psycopg.connect(self._url, autocommit=True) as connection:
                     while not self._stop.wait(_EVERY_S):
-                        self._look(read_rows(connection))
+                        self.see(read_rows(connection))
             except psycopg.OperationalError:
                 self._stop.wait(_AGAIN_S)
             except BaseException as bug:
                 self.violations.append(f"the watcher broke: {bug!r}")
                 return
 
-    def _look(self, rows: list[Row]) -> None:
+    def see(self, rows: list[Row]) -> None:
+        """Take in one snapshot, and note what is wrong with it."""
         self.looks += 1
         ranges: dict[tuple[str, str], list[tuple[bytes, bytes | None]]] = {}
         for row in rows:

@@ -32,7 +32,7 @@ FEEDS: Final = {
     "right": ("public.right_a", "public.right_b"),
 }
 """The feeds, and the tables that are written to. Each takes in whatever begins with its name."""
-SOON_S: Final = 90.0
+SOON_S: Final = 180.0
 """For anything; it takes a few seconds on a machine that has nothing else to do."""
 LEASE_S: Final = 2.0
 PARTS: Final = 3

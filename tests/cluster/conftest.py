@@ -7,8 +7,10 @@ import pytest
 
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from soak.connect import ConnectServer
+from soak.matrix.proxied import ProxiedWorld, open_proxied_world
+from soak.matrix.world import World
 from soak.nodes import Cluster
-from tests.support.clusters import FaultyWorld, cluster, faulty_world
+from tests.support.clusters import cluster
 from tests.support.databases import fresh_database
 from tests.support.feeds import Pair
 
@@ -43,16 +45,27 @@ def shared_world(
     pg18: EmbeddedPostgres,
     connect: ConnectServer,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[FaultyWorld]:
+) -> Iterator[ProxiedWorld]:
     """Three nodes and two feeds under writes, with a proxy on every way between them."""
     folder = tmp_path_factory.mktemp("world")
-    with faulty_world(pg16, pg18, connect.url, folder) as made:
+    with (
+        fresh_database(pg16) as source,
+        fresh_database(pg18) as target,
+        fresh_database(pg18) as metastore,
+        open_proxied_world(folder, metastore, connect.url, source, target) as made,
+    ):
         yield made
 
 
 @pytest.fixture
-def faulty(shared_world: FaultyWorld) -> Iterator[FaultyWorld]:
+def proxied(shared_world: ProxiedWorld) -> Iterator[ProxiedWorld]:
     """The common world, healthy before each test; a test that fails leaves its nodes going on."""
     shared_world.world.converge()
     yield shared_world
     shared_world.heal()
+
+
+@pytest.fixture
+def world(proxied: ProxiedWorld) -> World:
+    """The same, for those who leave the ways alone."""
+    return proxied.world

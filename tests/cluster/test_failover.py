@@ -55,7 +55,7 @@ def test_a_node_is_drained_and_everything_leaves_it(nodes: Cluster, ends: Pair) 
     until(lambda: placed(client).get(span) == "two", SOON_S)
     client.nodes.drain("two")
     until(lambda: {node.name: node.state.value for node in client.nodes.list()}["two"] == "drained")
-    assert set(placed(client).values()) == {"one"}
+    until(lambda: set(placed(client).values()) == {"one"}, SOON_S)  # nodes tell every second
     ends.at_source("UPDATE a SET v = 7")
     level(client)
     ends.assert_equal("public.a", "public.b")

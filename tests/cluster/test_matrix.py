@@ -4,7 +4,7 @@ import pytest
 
 from soak.matrix.cells import Cell
 from soak.matrix.trial import attempt
-from tests.support.clusters import FaultyWorld
+from soak.matrix.world import World
 
 SAMPLE = (
     Cell("add", "creating", "before", "destination"),
@@ -19,8 +19,6 @@ SAMPLE = (
 
 
 @pytest.mark.parametrize("cell", SAMPLE, ids=lambda cell: cell.name)
-def test_a_node_is_killed_while_an_operator_is_in_that_state(
-    faulty: FaultyWorld, cell: Cell
-) -> None:
-    outcome = attempt(faulty.world, cell, SAMPLE.index(cell))
+def test_a_node_is_killed_while_an_operator_is_in_that_state(world: World, cell: Cell) -> None:
+    outcome = attempt(world, cell, SAMPLE.index(cell))
     assert outcome.passed, outcome.why

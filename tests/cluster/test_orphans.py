@@ -1,8 +1,10 @@
 """F11: what a killed node's Spark tasks are about does not land after somebody else has claimed."""
 
-from soak.matrix.world import FEEDS, SOON_S
+from pathlib import Path
+
+from soak.matrix.world import FEEDS, SOON_S, World
 from tests.support.bad_days import held
-from tests.support.clusters import FaultyWorld
+from tests.support.feeds import Pair
 from tests.support.runners import waiting
 from tests.support.waiting import until
 
@@ -10,9 +12,9 @@ FEED = "left"
 TABLE = FEEDS[FEED][1]
 
 
-def test_a_task_that_outlives_its_node_commits_nothing(faulty: FaultyWorld) -> None:
+def test_a_task_that_outlives_its_node_commits_nothing(world: World, tmp_path: Path) -> None:
     """It waits inside its transaction when its node dies, and another node claims its span."""
-    world, pair = faulty.world, faulty.pair
+    pair = Pair(world.source, world.target, tmp_path)
     [span] = world.view(FEED).of_table(TABLE)
     assert span.node is not None
     node = world.cluster.nodes[span.node.node]

@@ -1,59 +1,63 @@
 """F12: a node that was stopped for longer than its lease writes nothing when it goes on."""
 
+from lockgate.endpoints.postgres.sink.advance import Advance
+from lockgate.endpoints.postgres.sink.fence import PostgresSink
+from lockgate.model.floors import Refusal
+from lockgate.model.records import SpanRecord
+from lockgate.model.spans import WHOLE
 from soak.matrix.world import FEEDS, World
-from tests.support.clusters import FaultyWorld
+
+OTHER_POSITION = 2**62
 
 
 def _epochs(world: World) -> dict[str, int]:
     return {feed: world.view(feed).record.epoch for feed in FEEDS}
 
 
-def _run_on(world: World, feed: str, node: str) -> None:
-    """Have work of the feed on that node, so that there is something to go on with."""
-    world.move(feed, world.view(feed).of_table(FEEDS[feed][0])[0].id, node)
+def _run_on(world: World, feed: str, node: str) -> SpanRecord:
+    """Have a span of the feed on that node, and wait until it works there."""
+    span = world.view(feed).of_table(FEEDS[feed][0])[0].id
+    world.move(feed, span, node)
+    return world.view(feed).spans[span]
 
 
-def _pause_until_taken_over(world: World, name: str) -> int:
-    """Stop the node until the others have all that it had; which life of it that was."""
-    life = world.truth.lives()[name]
+def _pause_until_taken_over(world: World, name: str) -> None:
     world.cluster.nodes[name].pause()
     world.until(lambda: world.settled_without(name), world.problems)
-    return life
 
 
-def _goes_on_as_somebody_new(world: World, name: str, life: int) -> None:
+def _goes_on_as_somebody_new(world: World, name: str, held: dict[str, SpanRecord]) -> None:
+    """It says that it stopped, joins anew, gets work again; and what it held is worth nothing."""
     node = world.cluster.nodes[name]
     said = len(node.said())
     node.go_on()
-    world.until(lambda: world.truth.lives().get(name, 0) > life, world.truth.lives)
-    world.until(lambda: "lease" in node.said()[said:], lambda: node.said()[said:])
+    lives = {span.node.incarnation for span in held.values() if span.node is not None}
+    world.until(lambda: world.truth.lives().get(name, 0) > max(lives), world.truth.lives)
+    assert "the lease is lost, and all work here was stopped" in node.said()[said:]
+    world.converge()
+    with PostgresSink(world.target) as sink:
+        for feed, span in held.items():
+            asked = Advance(span.id, span.token, ((WHOLE, 0),), OTHER_POSITION)
+            assert sink.advance(feed, [asked])[span.id] is Refusal.NEWER
     for feed in FEEDS:
         _run_on(world, feed, name)
     world.require_equal()
     world.require_watched()
 
 
-def test_an_owner_that_was_paused_writes_nothing_afterwards(faulty: FaultyWorld) -> None:
-    world = faulty.world
+def test_an_owner_that_was_paused_writes_nothing_afterwards(world: World) -> None:
     owner = world.view("left").owner
-    _run_on(world, "left", owner)
+    held = {"left": _run_on(world, "left", owner)}
     epochs = _epochs(world)
-    life = _pause_until_taken_over(world, owner)
+    _pause_until_taken_over(world, owner)
     assert world.view("left").owner != owner
     assert _epochs(world)["left"] > epochs["left"]
-    _goes_on_as_somebody_new(world, owner, life)
+    _goes_on_as_somebody_new(world, owner, held)
 
 
-def test_dispatchers_that_were_paused_write_nothing_afterwards(faulty: FaultyWorld) -> None:
-    world = faulty.world
-    name = next(
-        name
-        for name in world.cluster.nodes
-        if name not in {world.view(feed).owner for feed in FEEDS}
-    )
-    for feed in FEEDS:
-        _run_on(world, feed, name)
-    epochs = _epochs(world)
-    life = _pause_until_taken_over(world, name)
-    assert _epochs(world) == epochs
-    _goes_on_as_somebody_new(world, name, life)
+def test_dispatchers_that_were_paused_write_nothing_afterwards(world: World) -> None:
+    owners = {world.view(feed).owner for feed in FEEDS}
+    name = next(name for name in world.cluster.nodes if name not in owners)
+    held = {feed: _run_on(world, feed, name) for feed in FEEDS}
+    _pause_until_taken_over(world, name)
+    _goes_on_as_somebody_new(world, name, held)
