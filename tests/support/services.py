@@ -12,12 +12,12 @@ every change. What tests steer:
 """
 
 import dataclasses
+import itertools
 import re
 import secrets
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from lockgate.model.documents import (
@@ -32,9 +32,7 @@ from lockgate.model.documents import (
 from lockgate.model.errors import Conflict, NotFound, UsageError
 from lockgate.model.feed_config import FeedConfig
 from lockgate.model.feed_status import (
-    CopyProgress,
     FeedPlan,
-    FeedSpan,
     FeedStatus,
     FeedTable,
     FindingDocument,
@@ -45,6 +43,7 @@ from lockgate.model.patterns import selected
 from lockgate.model.secret import Secret
 from lockgate.model.tables import TableName
 from lockgate.model.tokens import AccessToken, Role, digest_of
+from tests.support.fake_feed import POSITION, FakeFeed, shown
 
 CATALOG: Final = (
     TableName("public", "items"),
@@ -55,17 +54,7 @@ CATALOG: Final = (
 """The tables of every source."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
-_PASSWORD: Final = re.compile(r"(?<=:)[^:/@]*(?=@)")
-_POSITION: Final = "0/16B3748"
 _AT: Final = "2026-01-01T00:00:{:02d}Z"
-
-
-@dataclass
-class _Feed:
-    config: FeedConfig
-    state: FeedState = FeedState.NORMAL
-    level: bool = True
-    spans: dict[str, list[FeedSpan]] = field(default_factory=dict)
 
 
 class FakeService:
@@ -80,12 +69,12 @@ class FakeService:
         """How many are inside `wait_feed` now."""
         self._moved = threading.Condition(threading.RLock())
         self._endpoints: dict[str, Secret] = {}
-        self._feeds: dict[str, _Feed] = {}
+        self._feeds: dict[str, FakeFeed] = {}
         self._nodes: dict[str, NodeStatus] = {}
         self._history: list[HistoryEntry] = []
         self._tokens: dict[str, AccessToken] = {}
         self._link_key = Secret(secrets.token_urlsafe(32))
-        self._spans = 0
+        self._numbers = itertools.count(1)
         self.keys = {role: self.add_token(role.value, role, "lockgate") for role in Role}
         """A token of each role, named after it."""
         self.add_node(name, coordinator=True)
@@ -181,11 +170,7 @@ class FakeService:
     def feed_tables(self, name: str) -> list[FeedTable]:
         """Its tables with their spans."""
         with self._call("feed_tables"):
-            spans = self._feed(name).spans
-            return [
-                FeedTable(table, table, tuple(spans[table]), "running", _POSITION)
-                for table in sorted(spans)
-            ]
+            return self._feed(name).tables()
 
     def plan_feed(self, config: FeedConfig) -> FeedPlan:
         """What would be made."""
@@ -208,8 +193,8 @@ class FakeService:
                     hint="choose another name, or remove the feed",
                 )
             if known is None:
-                spans = {table: [self._span(table)] for table in self._chosen(config)}
-                self._feeds[config.name] = _Feed(config, spans=spans)
+                tables = self._chosen(config)
+                self._feeds[config.name] = FakeFeed(config, tables, self.name, self._numbers)
                 self._note(who, "feed create", config.name)
             return self._status(config.name)
 
@@ -245,13 +230,13 @@ class FakeService:
                 level = self._moved.wait_for(lambda: self._feed(name).level, timeout_s)
             finally:
                 self.waiting -= 1
-            reached = _POSITION if level else "0/0"
-            return Waited(level, position or _POSITION, reached, time.monotonic() - began)
+            reached = POSITION if level else "0/0"
+            return Waited(level, position or POSITION, reached, time.monotonic() - began)
 
     def resync_table(self, name: str, table: str, who: str) -> FeedStatus:
         """Copy one table anew."""
         with self._call("resync_table", who):
-            if table not in self._feed(name).spans:
+            if table not in self._feed(name):
                 raise NotFound("there is no such table", object_=table, hint="see its tables")
             self._note(who, "feed resync", name, table)
             return self._status(name)
@@ -259,10 +244,10 @@ class FakeService:
     def move_span(self, name: str, span: str, node: str, who: str) -> FeedStatus:
         """Run it elsewhere."""
         with self._call("move_span", who):
-            spans, at = self._find(name, span)
+            feed = self._feed(name)
             if self._node(node).state is not NodeState.UP:
                 raise Conflict("the node takes nothing on", object_=node, hint="choose another")
-            spans[at] = dataclasses.replace(spans[at], node=node)
+            feed.move(span, node)
             self._note(who, "span move", name, f"{span} to {node}")
             return self._status(name)
 
@@ -271,34 +256,14 @@ class FakeService:
     ) -> FeedStatus:
         """Cut it at points, or at even ones."""
         with self._call("split_span", who):
-            spans, at = self._find(name, span)
-            old = spans[at]
-            count = parts or 2
-            cuts = list(points) or [f"{i * 256 // count:02x}" for i in range(1, count)]
-            edges = [old.low, *cuts]
-            if any(low >= high for low, high in zip(edges, cuts, strict=False)) or (
-                old.high and cuts[-1] >= old.high
-            ):
-                raise UsageError(
-                    "the points do not lie inside the span, rising", object_=span, hint="see it"
-                )
-            highs = [*cuts, old.high]
-            spans[at : at + 1] = [
-                self._span(old.table, low, high) for low, high in zip(edges, highs, strict=True)
-            ]
+            self._feed(name).split(span, points, parts)
             self._note(who, "span split", name, span)
             return self._status(name)
 
     def merge_spans(self, name: str, spans: Sequence[str], who: str) -> FeedStatus:
         """Join neighbours."""
         with self._call("merge_spans", who):
-            table, at = self._find(name, spans[0])
-            olds = table[at : at + len(spans)]
-            if [old.span for old in olds] != list(spans):
-                raise UsageError(
-                    "the spans are no neighbours", object_=name, hint="name them in their order"
-                )
-            table[at : at + len(spans)] = [self._span(olds[0].table, olds[0].low, olds[-1].high)]
+            self._feed(name).merge(spans)
             self._note(who, "span merge", name, " ".join(spans))
             return self._status(name)
 
@@ -386,7 +351,7 @@ class FakeService:
     def _endpoint(self, name: str) -> Endpoint:
         if name not in self._endpoints:
             raise NotFound("there is no such endpoint", object_=name, hint="add it first")
-        url = _PASSWORD.sub("***", self._endpoints[name].reveal())
+        url = shown(self._endpoints[name])
         return Endpoint(name, url, "postgres", self._users(name))
 
     def _users(self, endpoint: str) -> tuple[str, ...]:
@@ -405,7 +370,7 @@ class FakeService:
             raise UsageError("no table matches", object_="tables", hint="see the source's tables")
         return chosen
 
-    def _feed(self, name: str) -> _Feed:
+    def _feed(self, name: str) -> FakeFeed:
         if name not in self._feeds:
             raise NotFound("there is no such feed", object_=name, hint="lockgate feed list")
         return self._feeds[name]
@@ -415,36 +380,8 @@ class FakeService:
             raise NotFound("there is no such node", object_=name, hint="lockgate node list")
         return self._nodes[name]
 
-    def _find(self, feed: str, span: str) -> tuple[list[FeedSpan], int]:
-        for spans in self._feed(feed).spans.values():
-            for at, known in enumerate(spans):
-                if known.span == span:
-                    return spans, at
-        raise NotFound("there is no such span", object_=span, hint="lockgate feed tables")
-
-    def _span(self, table: str, low: str = "", high: str = "") -> FeedSpan:
-        self._spans += 1
-        return FeedSpan(f"s{self._spans}", table, low, high, self.name, "running", _POSITION)
-
     def _status(self, name: str) -> FeedStatus:
-        feed = self._feed(name)
-        stopped = feed.state is FeedState.STOPPED
-        return FeedStatus(
-            name=name,
-            state=feed.state,
-            epoch=1,
-            owner=self.name,
-            resolved=_POSITION,
-            checkpoint=_POSITION if feed.level else "0/0",
-            lag_s=0.0 if feed.level else 1.5,
-            tables=len(feed.spans),
-            spans=sum(len(spans) for spans in feed.spans.values()),
-            copy=CopyProgress(1000, 1000, 100.0, 0.0),
-            rows_applied=1000,
-            next_steps=(f"lockgate feed {'resume' if stopped else 'wait'} {name}",),
-            source=_PASSWORD.sub("***", feed.config.source.reveal()),
-            target=_PASSWORD.sub("***", feed.config.target.reveal()),
-        )
+        return self._feed(name).status()
 
     def _note(self, who: str, verb: str, object_: str, detail: str = "") -> None:
         id_ = len(self._history) + 1
