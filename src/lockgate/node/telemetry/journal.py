@@ -14,7 +14,7 @@ nobody about its inner transitions.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from lockgate.core.maintainer.maintainer import Maintainer
 from lockgate.core.node import NodeCore
@@ -29,7 +29,7 @@ from lockgate.model.events import (
     Tick,
 )
 from lockgate.model.feeds import FeedState, Outcome
-from lockgate.model.ids import Epoch, FeedId, NodeRef, SpanId, Term
+from lockgate.model.ids import FeedId, NodeRef, SpanId, Term
 from lockgate.model.instructions import Instruction, WriteBarrier
 from lockgate.model.records import FeedRecord
 from lockgate.model.spans import TRIGGER
@@ -55,6 +55,13 @@ _ENDS: Final = {
 }
 
 
+class _Owner(NamedTuple):
+    """A maintainer, and where it was in its life at the last look."""
+
+    maintainer: Maintainer
+    phase: Phase
+
+
 class Journal:
     """Told of everything; remembers what it has told last."""
 
@@ -65,7 +72,7 @@ class Journal:
         self._term: Term | None = None
         self._renewal = ""
         """Why the lease was not renewed last."""
-        self._owned: dict[FeedId, tuple[Epoch, Phase]] = {}
+        self._owned: dict[FeedId, _Owner] = {}
         self._records: dict[FeedId, FeedRecord] = {}
         self._drain = ""
         self._bursts: dict[tuple[type, FeedId, str], list[SpanId]] = {}
@@ -213,43 +220,40 @@ class Journal:
     # --- ownership --------------------------------------------------------------------------------
 
     def _ownership(self, core: NodeCore) -> None:
-        seen: dict[FeedId, tuple[Epoch, Phase]] = {}
-        ends: dict[tuple[FeedId, Epoch], Outcome] = {}
+        seen: dict[FeedId, _Owner] = {}
         for feed, one in core.maintainers.items():
-            if not isinstance(one, Maintainer):
-                continue
-            if one.outcome is not None:
-                ends[feed, one.epoch] = one.outcome
-            else:
+            if isinstance(one, Maintainer) and one.outcome is None:
                 assert isinstance(one.state, Phase)
-                seen[feed] = (one.epoch, one.state)
-                self._owner(feed, one, seen[feed])
-        for feed, (epoch, _) in self._owned.items():
-            if feed not in seen or seen[feed][0] != epoch:
-                outcome = ends.get((feed, epoch))
-                why = "it has another owner" if outcome is None else _ENDS[outcome]
+                seen[feed] = _Owner(one, one.state)
+                self._owner(feed, seen[feed])
+        for feed, before in self._owned.items():
+            if feed not in seen or seen[feed].maintainer is not before.maintainer:
+                # The node may have let go of it since; what became of it, it knows itself.
+                outcome = before.maintainer.outcome
+                why = "this node is not asked to own it" if outcome is None else _ENDS[outcome]
+                epoch = before.maintainer.epoch
                 self._lines.info("owns the feed no more", feed=feed, epoch=epoch, why=why)
         self._owned = seen
 
-    def _owner(self, feed: FeedId, one: Maintainer, now: tuple[Epoch, Phase]) -> None:
-        epoch, phase = now
+    def _owner(self, feed: FeedId, now: "_Owner") -> None:
         before = self._owned.get(feed)
         if before == now:
             return
-        if before is None or before[0] != epoch:
+        one = now.maintainer
+        if before is None or before.maintainer is not one:
             self._lines.info(
                 "owns the feed",
                 feed=feed,
-                epoch=epoch,
+                epoch=one.epoch,
                 next="it reads what is recorded, and asks all nodes what they run of it",
             )
-        if phase is Phase.RUNNING:
-            self._lines.info("the feed runs", feed=feed, epoch=epoch, spans=len(one.spans))
-        elif phase is Phase.CLOSING:
+        if now.phase is Phase.RUNNING:
+            self._lines.info("the feed runs", feed=feed, epoch=one.epoch, spans=len(one.spans))
+        elif now.phase is Phase.CLOSING:
             self._lines.info(
                 "the feed is being closed",
                 feed=feed,
-                epoch=epoch,
+                epoch=one.epoch,
                 goal=one.goal.value,
                 next="its dispatchers drain and stop on every node",
             )
