@@ -24,7 +24,7 @@ from lockgate.node.service import NodeService
 from lockgate.pipeline.session import Spark
 from tests.support.databases import fresh_database
 from tests.support.feeds import LEVEL_S, Pair
-from tests.support.logs import logged
+from tests.support.logged import logged
 from tests.support.scrapes import Scrape
 from tests.support.waiting import until
 

@@ -31,7 +31,7 @@ from lockgate.node.telemetry.families import Families
 from lockgate.node.telemetry.feed import Captured, FeedWatch, FeedWatches
 from lockgate.node.telemetry.lines import Lines
 from lockgate.node.telemetry.telemetry import Telemetry
-from tests.support.logs import logged
+from tests.support.logged import logged
 from tests.support.scrapes import Scrape
 
 
