@@ -19,6 +19,8 @@ MODULES: dict[str, str] = {
     "steady": "bench.steady",
     "tables": "bench.tables",
     "giant": "bench.giant",
+    "failover": "bench.failover",
+    "idle": "bench.idle",
 }
 """In the order in which they run."""
 
