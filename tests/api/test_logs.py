@@ -9,6 +9,7 @@ from lockgate.api.logs import configure_logs
 from lockgate.api.scrub import Scrubber
 from lockgate.model.tokens import Role
 from tests.api.conftest import Ask
+from tests.support.services import FakeService
 from tests.support.waiting import until
 
 
@@ -54,6 +55,17 @@ def test_a_refused_login_is_a_warning(ask: Ask, log: io.StringIO) -> None:
 def test_a_probe_that_went_well_is_for_who_looks_closely(ask: Ask, log: io.StringIO) -> None:
     assert _line(log, ask("GET", "/healthz").headers["x-request-id"])["level"] == "debug"
     assert _line(log, ask("GET", "/metrics").headers["x-request-id"])["level"] == "debug"
+
+
+def test_what_nodes_tell_each_other_is_for_who_looks_closely(
+    service: FakeService, ask: Ask, log: io.StringIO
+) -> None:
+    """Several lines a second for each pair of nodes would bury all others."""
+    key = service.link_key().reveal()
+    media = {"content-type": "application/msgpack"}
+    answer = ask("POST", "/link/v1/messages", token=key, content=b"\x90", headers=media)
+    assert answer.status_code == 204
+    assert _line(log, answer.headers["x-request-id"])["level"] == "debug"
 
 
 def test_what_the_server_library_says_is_a_line_too(log: io.StringIO) -> None:

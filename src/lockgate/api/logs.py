@@ -32,9 +32,9 @@ class Log:
         self, id_: str, verb: Verb | None, who: str, address: str, status: int, ms: float
     ) -> None:
         """Somebody asked something, and was answered."""
-        # Probes come every few seconds for ever, and say nothing when all is well.
-        probe = verb is not None and verb.lane is Lane.WATCH and status < 400
-        (self._log.debug if probe else self._log.info)(
+        # Probes, and what nodes tell each other, come for ever and say nothing when all is well.
+        quiet = verb is not None and verb.lane in {Lane.WATCH, Lane.LINK} and status < 400
+        (self._log.debug if quiet else self._log.info)(
             "request",
             id=id_,
             who=who or "-",
