@@ -27,7 +27,7 @@ EVERY_S: Final = 4.0
 """Between two faults, on average."""
 LOOK_S: Final = 0.1
 ROUND_S: Final = (20.0, 60.0)
-RECOVER_S: Final = 240.0
+RECOVER_S: Final = 300.0
 """For all nodes to be back and both feeds to pass where the source stood, under writes, on two
 cores that are busy with Spark. It takes a few seconds more than a lease as a rule."""
 
@@ -83,7 +83,7 @@ class Soak:
                 seed=f"{self.seed} {feed}",
                 schema=feed,
                 pause_s=0.04,
-                reshape_every=100,
+                reshape_every=400,
             )
             for feed in FEEDS
         ]
