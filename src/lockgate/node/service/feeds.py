@@ -14,6 +14,7 @@ from lockgate.model.errors import Conflict
 from lockgate.model.events import PauseFeed, ResumeFeed
 from lockgate.model.feed_config import FeedConfig
 from lockgate.model.feed_status import FeedPlan, FeedStatus
+from lockgate.model.feeds import FeedState
 from lockgate.model.ids import FeedId
 from lockgate.node.feed import setup
 from lockgate.node.link.wire import ResyncSpan, Verb
@@ -89,11 +90,22 @@ class FeedDesk:
         entry = self._stores.feeds.read(feed)
         if entry is None or entry.error:
             return True
-        return entry.start is not None and feed in self._cluster.records()
+        return entry.start is not None and self._is_recorded(feed)
+
+    def _is_recorded(self, feed: FeedId) -> bool:
+        """The coordinator knows it; of a removed feed of the same name it still has a tombstone."""
+        record = self._cluster.records().get(feed)
+        return record is not None and record.state is not FeedState.REMOVED
 
     def pause(self, feed: FeedId, who: str) -> FeedStatus:
         """Stop it, to be resumed."""
         live(self._statuses, feed)
+        if not self._is_recorded(feed):
+            raise Conflict(
+                "the feed is still being set up",
+                object_=feed,
+                hint=f"pause it when it runs; `lockgate feed status {feed}` says how far it is",
+            )
         self._tell(lambda request: PauseFeed(request, feed), feed)
         self._stores.history.write(who, "feed pause", feed, outcome="done")
         return self._statuses.one(feed)
@@ -104,7 +116,7 @@ class FeedDesk:
         if entry.error:
             self._stores.feeds.change(feed, lambda now: msgspec.structs.replace(now, error=""))
             self._keeper.knock(feed)
-        if feed in self._cluster.records():
+        if self._is_recorded(feed):
             self._tell(lambda request: ResumeFeed(request, feed), feed)
         self._stores.history.write(who, "feed resume", feed, outcome="done")
         return self._statuses.one(feed)
