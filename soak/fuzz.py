@@ -187,14 +187,12 @@ class Fuzz:
             client.endpoints.add(name, url)
         with contextlib.suppress(Conflict):
             client.tokens.add("viewer")
-        with contextlib.suppress(NotFound):
-            client.feeds.remove("more")
-        for status in list(client.feeds.list()):
-            if status.name != "shop":
-                client.feeds.remove(status.name)
-        client.feeds.create(
-            "shop", source="shop", target="copy", tables=["public.orders"], flush_interval_ms=100
-        )
+        names = [status.name for status in client.feeds.list()]
+        for name in names:
+            if name != "shop":
+                with contextlib.suppress(NotFound):
+                    client.feeds.remove(name)
+        self._create(client)
         client.feeds.resume("shop")
         client.feeds.wait("shop", timeout_s=LEVEL_S)
         spans = [span for table in client.feeds.tables("shop") for span in table.spans]
@@ -203,6 +201,29 @@ class Fuzz:
                 client.feeds.span_merge("shop", [span.span for span in spans])
             spans = [span for table in client.feeds.tables("shop") for span in table.spans]
         self._span = spans[0].span if spans else "none"
+
+    def _create(self, client: Client) -> None:
+        """Have the feed, into a fresh table when there was none."""
+        deadline = time.monotonic() + LEVEL_S
+        while True:
+            try:
+                client.feeds.status("shop")
+            except NotFound:
+                with psycopg.connect(self._target) as connection:
+                    connection.execute("DROP TABLE IF EXISTS orders")
+            try:
+                client.feeds.create(
+                    "shop",
+                    source="shop",
+                    target="copy",
+                    tables=["public.orders"],
+                    flush_interval_ms=100,
+                )
+                return
+            except Conflict:  # the former one is still being removed
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
 
     def _begin_anew(self) -> None:
         """A node that was drained takes work again only in another life."""
