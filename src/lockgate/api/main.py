@@ -44,6 +44,8 @@ def run_server(config: ServerConfig) -> int:
     )
     try:
         service.start(config.advertise or server.url)
+        for address in service.addresses():
+            scrubber.learn(address)
         server.start()
         log.info("listening", url=server.url, token=f"in {Path(config.home) / 'token'}")
         failure = told.wait_for(service)

@@ -43,7 +43,7 @@ from lockgate.node.link.transport import LinkTransport
 from lockgate.node.process import NodeProcess
 from lockgate.node.service.asking import Asking
 from lockgate.node.service.cluster import Cluster
-from lockgate.node.service.contexts import Contexts
+from lockgate.node.service.contexts import Contexts, config_of
 from lockgate.node.service.endpoints import EndpointDesk
 from lockgate.node.service.feeds import FeedDesk
 from lockgate.node.service.keeper import Keeper
@@ -225,6 +225,14 @@ class NodeService:
     def failure(self) -> BaseException | None:
         """What has ended the node, when nobody asked for it."""
         return self._process.failure
+
+    def addresses(self) -> list[Secret]:
+        """Every URL that people gave: what is in them must be shown nowhere."""
+        feeds = [config_of(entry) for entry in self._stores.feeds.all()]
+        return [
+            *(entry.url for entry in self._stores.endpoints.all()),
+            *(end for config in feeds for end in (config.source, config.target)),
+        ]
 
     # --- api.ports.Service: machines --------------------------------------------------------------
 
