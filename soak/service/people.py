@@ -110,13 +110,18 @@ class People:
         if not well:
             return
         client = self._world.client(self._rng.choice(well))
-        feed = self._rng.choice(FEEDS)
+        for feed in self._rng.sample(FEEDS, len(FEEDS)):
+            try:
+                self._ask(verb, client, feed)
+                return
+            except NothingToDo:
+                continue
+
+    def _ask(self, verb: str, client: Client, feed: str) -> None:
         what = ""
         try:
             what = getattr(self, f"_{verb}")(client, feed)
             outcome = "done"
-        except NothingToDo:
-            return
         except (Conflict, NotFound, UsageError) as error:
             outcome, what = "refused", str(error)
         except OutcomeUnknown as error:
