@@ -34,6 +34,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--operators", type=_list, default=list(STATES), metavar="move,split")
     parser.add_argument("--victims", type=_list, default=list(VICTIMS), metavar="owner,origin")
     parser.add_argument("--cells", type=int, default=None, metavar="N", help="at most so many")
+    parser.add_argument("--skip", type=int, default=0, metavar="N", help="go on after so many")
     parser.add_argument(
         "--faults", type=float, default=0, metavar="S", help="then break every way for S seconds"
     )
@@ -56,10 +57,11 @@ def main(words: list[str]) -> int:
         ) as proxied,
     ):
         world = proxied.world
-        for number, cell in enumerate(chosen):
+        for number, cell in list(enumerate(chosen))[asked.skip :]:
             outcome = attempt(world, cell, number)
             outcomes.append(outcome)
             print(f"{number + 1:4} of {len(chosen)}  {_line(outcome)}", flush=True)
+            _write(asked.results, {"cells": outcomes, "faults": endured})
         for fault in faults() if asked.faults else ():
             endured.append(endure(proxied, fault, asked.faults))
             print(_fault_line(endured[-1]), flush=True)
