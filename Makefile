@@ -10,6 +10,7 @@ SEEDS      ?= 10000
 CASES      ?= 10000
 MINUTES    ?= 30
 PYTEST_ARGS ?=
+JOBS       ?= 2# test files at a time; each process has servers and a Spark of its own
 
 .DEFAULT_GOAL := help
 JAVA_MIN := 17
@@ -27,7 +28,7 @@ demo: install ## show what Lockgate does, on this machine
 	@$(BIN)/lockgate demo
 
 test: lint types ## lint, types, all tests
-	@$(BIN)/python -m pytest --durations=20 $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations=20 $(PYTEST_ARGS)
 
 lint: install ## style and common mistakes
 	@$(BIN)/ruff check .
