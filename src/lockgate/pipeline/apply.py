@@ -1,8 +1,8 @@
 """Applying changes as one Spark job: all spans of a feed's round together.
 
 The driver says what each span, or part of a big one, has to do; a task reads the change log's
-files, works out the net effect and writes it in one transaction behind the fence. See
-`endpoints.postgres.sink.apply` for what a task does.
+files, works out the net effects and writes them behind the fence: small ones together, others one
+by one. See `endpoints.postgres.sink.together` for what a task does.
 """
 
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.copy.locate import chunk_finder
 from lockgate.endpoints.postgres.copy.survey import key_columns
 from lockgate.endpoints.postgres.schema.discover import discover
-from lockgate.endpoints.postgres.sink.apply import apply
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.endpoints.postgres.sink.snapshots import ChunkOf
+from lockgate.endpoints.postgres.sink.together import Ask, apply_all
 from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.apply import ApplyError, ApplyItem, Receipt
 from lockgate.model.value import Value
 from lockgate.pipeline.jobs import TaskFailed, run_tasks
 from lockgate.pipeline.session import Spark
 
-__all__ = ["apply_items", "apply_task"]
+__all__ = ["apply_items", "apply_tasks"]
 
 
 class _Task(Value, frozen=True):
@@ -66,12 +66,12 @@ def apply_items(
     ]
 
 
-def apply_task(data: bytes) -> bytes:
-    """What a Spark task does for one item."""
-    task = msgspec.msgpack.decode(data, type=_Task)
-    chunk_of = _chunk_of(task) if task.source else None
-    receipt = apply(task.item, PostgresUrl.from_wire(task.target), chunk_of=chunk_of)
-    return msgspec.msgpack.encode(receipt)
+def apply_tasks(items: list[bytes]) -> list[bytes]:
+    """What a Spark task does for its items, all of one job and so of one target."""
+    tasks = [msgspec.msgpack.decode(data, type=_Task) for data in items]
+    asked = [Ask(task.item, _chunk_of(task) if task.source else None) for task in tasks]
+    receipts = apply_all(asked, PostgresUrl.from_wire(tasks[0].target))
+    return [msgspec.msgpack.encode(receipt) for receipt in receipts]
 
 
 def _chunk_of(task: _Task) -> ChunkOf:

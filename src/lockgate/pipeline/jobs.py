@@ -5,6 +5,7 @@ Arrow. That runs alike on local Spark, on a cluster and through Spark Connect. T
 and no closure: a task is told the import path of a function and calls it with the item's bytes.
 
     work(item: bytes) -> receipt: bytes
+    work(items: list[bytes]) -> receipts: list[bytes]       for kinds in TOGETHER, a task's items
 
 A work function answers with a receipt in every case that it knows of, errors included. An exception
 out of it is a surprise: the other items of the job still run, then TaskFailed carries the trace.
@@ -26,7 +27,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -34,16 +35,29 @@ import pyarrow as pa
 from lockgate.model.errors import LockgateError, Terminal, Transient, UsageError
 from lockgate.pipeline.session import Spark
 
-__all__ = ["KINDS", "Interrupted", "SparkLost", "TaskFailed", "interrupt", "run_tasks", "warm_up"]
+__all__ = [
+    "KINDS",
+    "TOGETHER",
+    "Interrupted",
+    "SparkLost",
+    "TaskFailed",
+    "interrupt",
+    "run_tasks",
+    "warm_up",
+]
 
-Work = Callable[[bytes], bytes]
+Work = Callable[[Any], Any]
+"""Of one item, or of all that a task has."""
 
 KINDS: Final[dict[str, str]] = {
     "echo": "lockgate.pipeline.jobs:echo",
-    "apply": "lockgate.pipeline.apply:apply_task",
+    "apply": "lockgate.pipeline.apply:apply_tasks",
     "copy": "lockgate.endpoints.postgres.copy.task:copy_task",
 }
 """What tasks can be asked to do: a name, and the import path of its work function."""
+
+TOGETHER: Final = frozenset({"apply"})
+"""Kinds whose function is given all items of a task, because they are cheaper so."""
 
 _TASKS_PER_SLOT: Final = 4
 """More items than this per slot are packed: a task costs some 20 ms, whatever it does."""
@@ -127,7 +141,7 @@ def run_tasks(
     with _runs_lock:
         _runs.add(run)
     try:
-        outcomes = _collected(run, path, packs)
+        outcomes = _collected(run, path, packs, kind in TOGETHER)
     except Exception as error:
         if run.interrupted:
             raise Interrupted(
@@ -162,12 +176,14 @@ def warm_up(spark: Spark) -> None:
     run_tasks(spark, "echo", [b""] * spark.slots, "warm-up")
 
 
-def _collected(run: _Run, path: str, packs: list[bytes]) -> pa.Table:
+def _collected(run: _Run, path: str, packs: list[bytes], together: bool) -> pa.Table:
     session = run.spark.session
     table = pa.Table.from_arrays([pa.array(packs, pa.binary())], schema=_ITEMS)
     with run.spark.tagged(run.spark_tag):
         frame = session.createDataFrame(table)
-        done = frame.mapInArrow(functools.partial(_task, path=path), _OUTCOMES_DDL)
+        done = frame.mapInArrow(
+            functools.partial(_task, path=path, together=together), _OUTCOMES_DDL
+        )
         if run.interrupted:
             raise Interrupted("the tasks were stopped", object_=run.tag, hint="")
         return done.toArrow()
@@ -232,24 +248,33 @@ def _lost(spark: Spark, tag: str, error: Exception) -> SparkLost:
 # --- in a task ----------------------------------------------------------------------------------
 
 
-def _task(batches: Iterator[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:
+def _task(batches: Iterator[pa.RecordBatch], path: str, together: bool) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for pack in batch.column(0).to_pylist():
-            for number, item in msgspec.msgpack.decode(pack, type=list[tuple[int, bytes]]):
-                yield _outcome(path, number, item)
+            items = msgspec.msgpack.decode(pack, type=list[tuple[int, bytes]])
+            for some in [items] if together else [[one] for one in items]:
+                yield _outcomes(path, some, together)
     settle()
 
 
-def _outcome(path: str, number: int, item: bytes) -> pa.RecordBatch:
-    receipt: bytes | None = None
+def _outcomes(path: str, items: list[tuple[int, bytes]], together: bool) -> pa.RecordBatch:
+    receipts: list[bytes | None] = [None] * len(items)
     what: str | None = None
     trace: str | None = None
     try:
-        receipt = _function(path)(item)
+        work = _function(path)
+        receipts = work([item for _, item in items]) if together else [work(items[0][1])]
     except Exception as error:  # whatever it is, the driver has to hear of it
         what, trace = f"{type(error).__name__}: {error}", traceback.format_exc()
+    same = [None] * len(items)
     return pa.RecordBatch.from_pydict(
-        {"no": [number], "receipt": [receipt], "error": [what], "trace": [trace]}, _OUTCOMES
+        {
+            "no": [number for number, _ in items],
+            "receipt": receipts,
+            "error": [what, *same[1:]],
+            "trace": [trace, *same[1:]],
+        },
+        _OUTCOMES,
     )
 
 

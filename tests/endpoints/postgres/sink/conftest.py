@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
+from lockgate.endpoints.postgres.sink import few
 from lockgate.model.tables import TableShape
 from tests.endpoints.postgres.sink.place import DDL, SHAPE, Place, Places
 from tests.endpoints.postgres.sink.target import AT_ONCE, Target
@@ -35,6 +36,14 @@ def hasty(server: EmbeddedPostgres) -> Iterator[Target]:
     place = Target(_common(server), AT_ONCE)
     yield place
     place.close()
+
+
+@pytest.fixture(params=[0, few.ROWS_MAX], ids=["staged", "few"])
+def rows_max(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The tests' small batches are written as larger ones are, and as small ones."""
+    monkeypatch.setattr(few, "ROWS_MAX", request.param)
+    limit: int = request.param
+    return limit
 
 
 @pytest.fixture(scope="module")

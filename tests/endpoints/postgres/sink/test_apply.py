@@ -19,6 +19,8 @@ from tests.endpoints.postgres.sink.place import DDL, SHAPE, TOKEN, Place, Places
 from tests.support.histories import History, shape_of
 from tests.support.roles import role
 
+pytestmark = pytest.mark.usefixtures("rows_max")
+
 
 def test_inserts_updates_and_deletes_land_together(place: Place) -> None:
     history = started(place)

@@ -7,7 +7,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from lockgate.endpoints.postgres.sink import staging
+from lockgate.endpoints.postgres.sink import few, staging
 from lockgate.endpoints.postgres.sink.apply import apply
 from lockgate.endpoints.postgres.sink.reuse import session_for
 from lockgate.endpoints.postgres.url import PostgresUrl
@@ -128,8 +128,12 @@ def through_proxy(place: Place) -> Iterator[FaultProxy]:
         yield proxy
 
 
-@pytest.mark.parametrize("word", [b"COPY", b"UPDATE", b"pg_advisory"])
-def test_a_connection_that_is_lost_on_the_way_may_be_tried_again(place: Place, word: bytes) -> None:
+@pytest.mark.parametrize("word", [b"COPY", b"INSERT", b"UPDATE", b"pg_advisory"])
+def test_a_connection_that_is_lost_on_the_way_may_be_tried_again(
+    place: Place, word: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if word == b"COPY":
+        monkeypatch.setattr(few, "ROWS_MAX", 0)
     history = started(place)
     history.insert(id=9).update(1, name="x").commit()
     with through_proxy(place) as proxy:

@@ -65,6 +65,7 @@ def run(place: Place, history: History, to: int, parts: int) -> None:
     place.apply(history, to)
 
 
+@pytest.mark.usefixtures("rows_max")
 @pytest.mark.parametrize("identity", list(Identity)[:2])
 @exactly
 @given(rng=randoms)
@@ -93,6 +94,7 @@ def test_one_by_one_agrees_with_set_wise(places: Places, rng: random.Random) -> 
             assert place.holds(history, to), way
 
 
+@pytest.mark.usefixtures("rows_max")
 @exactly
 @given(rng=randoms)
 def test_spans_that_are_at_different_positions(applied: str, rng: random.Random) -> None:

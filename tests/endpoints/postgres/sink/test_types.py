@@ -1,4 +1,4 @@
-"""Every type's values go through segment, COPY and staging to the target, and stay what they are.
+"""Every type's values go through segment and target by each way, and stay what they are.
 
 The source is the server itself: values are written there as literals, read in its text form as
 the stream brings them, and compared as the server prints them on both sides. Types that have a
@@ -321,17 +321,28 @@ def test_values_stay_what_they_are(
         }
         ids = list(range(len(literals)))
         inserted = changes(shape, "I", ids, typed, 1)
-        assert apply(place.item(1), url, read=lambda *_: inserted).error is None
+        assert apply(place.item(1), url, read=lambda *_: inserted, way=Way.PLAIN).error is None
         target, wanted = sql.Identifier("t"), sql.Identifier("source")
         assert printed(source, target) == printed(source, wanted)
 
-        # Once more through staging: first other values, then the right ones again.
+        # Once more through staging: first other values, then the right ones again. And so on.
         turned = {name: pa.concat_arrays([v[1:], v[:1]]) for name, v in typed.items()}
-        for position, (values, way) in enumerate(
-            [(turned, None), (typed, None), (turned, Way.ORDERED), (typed, Way.REWRITING)], 2
+        for position, (op, values, way) in enumerate(
+            [
+                ("U", turned, Way.PLAIN),
+                ("U", typed, Way.PLAIN),
+                ("U", turned, Way.ORDERED),
+                ("U", typed, Way.REWRITING),
+                ("U", turned, Way.FEW),
+                ("U", typed, Way.FEW),
+                ("I", typed, Way.FEW),
+            ],
+            2,
         ):
+            if op == "I":
+                place.admin.execute("DELETE FROM t")
             place.floors["s0"] = place.claim()
-            updated = changes(shape, "U", ids, values, position)
+            updated = changes(shape, op, ids, values, position)
             receipt = apply(place.item(position), url, read=lambda *_, u=updated: u, way=way)
             assert receipt.error is None
             assert receipt.rows == len(ids)

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from lockgate.endpoints.postgres.faults import fault, faults
 from lockgate.endpoints.postgres.pgoutput.segments import segment_schema
+from lockgate.endpoints.postgres.sink import few
 from lockgate.endpoints.postgres.sink.compact import compact
 from lockgate.endpoints.postgres.sink.copybinary import Unfit
 from lockgate.endpoints.postgres.sink.gate import Refused, enter, leave, part_landed, part_range
@@ -50,7 +51,7 @@ from lockgate.model.secret import Secret
 from lockgate.model.spans import KeyRange
 from lockgate.store.changelog.reading import read_segments
 
-__all__ = ["Way", "apply", "log_of", "net_of", "quieten"]
+__all__ = ["Read", "Way", "apply", "failure", "land", "log_of", "net_of", "prepare", "quieten"]
 
 _TAKEN = (psycopg.errors.UniqueViolation, psycopg.errors.ExclusionViolation)
 
@@ -68,6 +69,7 @@ those of the keys in some ranges."""
 class Way(enum.Enum):
     """How the rows are changed."""
 
+    FEW = "few"
     PLAIN = "plain"
     REWRITING = "rewriting"
     ORDERED = "ordered"
@@ -88,29 +90,55 @@ def apply(
     chosen by itself.
     """
     began = time.monotonic()
+    found = prepare(item, read, chunk_of)
     changes = 0
+    if isinstance(found, Net):
+        changes = len(found.log)
+        found = land(item, found, url, limits, way)
+    return msgspec.structs.replace(
+        found, changes=changes, seconds=round(time.monotonic() - began, 6)
+    )
+
+
+def prepare(item: ApplyItem, read: Read, chunk_of: ChunkOf | None) -> Net | Receipt:
+    """What the item comes to, or why that cannot be said. Nothing happens at the target."""
     try:
-        log = log_of(item, read)
-        changes = len(log)
-        net = net_of(item, log, chunk_of)
-        receipt = _Landing(item, net, PostgresUrl.parse(url), limits, way).land()
-    except Refused as refused:
-        receipt = Receipt(item.span.id, item.part, refusal=refused.refusal)
-    except LockgateError as error:
-        receipt = Receipt(item.span.id, item.part, error=ApplyError.of(error))
-    except (pa.ArrowException, OverflowError) as error:
+        return net_of(item, log_of(item, read), chunk_of)
+    except _FAILURES as error:
+        return failure(item, error)
+
+
+def land(
+    item: ApplyItem,
+    net: Net,
+    url: PostgresUrl | str | Secret,
+    limits: Limits | None = None,
+    way: Way | None = None,
+) -> Receipt:
+    """Bring a net effect into the target."""
+    try:
+        return _Landing(item, net, PostgresUrl.parse(url), limits, way).land()
+    except _FAILURES as error:
+        return failure(item, error)
+
+
+_FAILURES: Final = (Refused, LockgateError, pa.ArrowException, OverflowError)
+
+
+def failure(item: ApplyItem, error: Exception) -> Receipt:
+    """What went wrong with an item, as its receipt."""
+    if isinstance(error, Refused):
+        return Receipt(item.span.id, item.part, refusal=error.refusal)
+    if not isinstance(error, LockgateError):
         # More in one column than Arrow can hold together, or a file that is not what it says.
-        failed = Terminal(
+        error = Terminal(
             "the changes cannot be brought together",
             object_=str(item.target),
             hint="apply them in more parts or smaller batches",
             operation="compact",
             cause=error,
         )
-        receipt = Receipt(item.span.id, item.part, error=ApplyError.of(failed))
-    return msgspec.structs.replace(
-        receipt, changes=changes, seconds=round(time.monotonic() - began, 6)
-    )
+    return Receipt(item.span.id, item.part, error=ApplyError.of(error))
 
 
 def log_of(item: ApplyItem, read: Read = read_segments) -> Log:
@@ -256,8 +284,12 @@ class _Landing:
         connection.execute(_MEMORY)
         target = inspect(connection, self._item.target, self._item.shape)
         way = self._way or self._chosen(quiet, target.rewrites, collided)
+        if way is Way.PLAIN and self._way is None and quiet and not numbered:
+            way = Way.FEW if few.fits(net) and few.allowed(target) else way
         binary = self._binary and not numbered
         merge = Merge(connection, target, net, numbered=numbered, binary=binary)
+        if way is Way.FEW:
+            return chain(merge.truncating(), few.steps(connection, target, net))
         if way is Way.PLAIN:
             return merge.plain()
         if way is Way.REWRITING:

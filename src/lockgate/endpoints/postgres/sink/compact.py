@@ -81,6 +81,8 @@ def _sorted(keys: list[Any], picked: Index) -> Index:
     Rows that lie side by side are then changed one after the other: half of the server's work,
     measured on random keys. Other keys have no order that would help, and stay as in the log.
     """
+    if len(picked) < 2:
+        return picked
     picked = np.sort(picked)
     if not all(has_order(key.type) for key in keys):
         return picked

@@ -11,6 +11,12 @@
             …write the part's rows…                           chunk_done(…)
         commit                                            commit
 
+    many spans at once                                (see `together`)
+        locked = ask_to_enter(connection, feed, spans)
+        check_entered(locked.fetchall(), entrants)
+        …write the rows…
+        leave_all(connection, feed, entrants); commit
+
     an index or a constraint
         enter_build(cursor, feed, span, token); …make it…; commit
 
@@ -23,18 +29,25 @@ A refused task rolls back. What the refusal means is the owner's to decide: NEWE
 end the dispatcher; after MOVED it claims again, and learns where the row stands.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import psycopg
-from psycopg.rows import tuple_row
+from psycopg.rows import TupleRow, tuple_row
 
 from lockgate.endpoints.postgres.sink.parts import part_range
 from lockgate.endpoints.postgres.sink.rows import (
     Cursor,
     Refused,
+    SpanRow,
+    ask_for_spans,
     encoded,
     lock_span,
     pass_turnstile,
+    pass_turnstiles,
     peek_feed,
     peek_span,
+    span_row,
 )
 from lockgate.model.floors import Floors, Refusal, least, raised
 from lockgate.model.ids import FeedId, SpanId, Token
@@ -42,12 +55,16 @@ from lockgate.model.positions import Position
 from lockgate.model.spans import TRIGGER
 
 __all__ = [
+    "Entrant",
     "Refused",
+    "ask_to_enter",
+    "check_entered",
     "chunk_done",
     "enter",
     "enter_build",
     "enter_copy",
     "leave",
+    "leave_all",
     "part_landed",
     "part_range",
 ]
@@ -68,6 +85,10 @@ def enter(
     with _own(cursor) as own:
         pass_turnstile(own, feed, span)
         row = lock_span(own, feed, span, share=share)
+    _check(row, token, floors, share=share)
+
+
+def _check(row: SpanRow | None, token: Token, floors: Floors, *, share: bool) -> None:
     if row is None:
         raise Refused(Refusal.GONE)
     if row.token != token:
@@ -99,6 +120,59 @@ def leave(
         if own.rowcount != 1:  # it was not entered, or with other numbers
             raise Refused(Refusal.MOVED)
     return moved
+
+
+class Entrant(NamedTuple):
+    """Who wants to move one span's row, from where to where."""
+
+    span: SpanId
+    token: Token
+    floors: Floors
+    to: Position
+
+
+def ask_to_enter(connection: psycopg.Connection, feed: FeedId, spans: Sequence[SpanId]) -> Cursor:
+    """Lock the rows of several spans alone, in their order; in a pipeline, without waiting.
+
+    The cursor brings the rows, for `check_entered`.
+    """
+    pass_turnstiles(connection.cursor(row_factory=tuple_row), feed, spans)
+    return ask_for_spans(connection.cursor(row_factory=tuple_row), feed, spans=spans)
+
+
+def check_entered(found: Sequence[TupleRow], entrants: Sequence[Entrant]) -> None:
+    """Raise what keeps one of them out: as `enter`, for each."""
+    rows = {row.spec.id: row for row in map(span_row, found)}
+    for one in entrants:
+        _check(rows.get(one.span), one.token, one.floors, share=False)
+
+
+def leave_all(connection: psycopg.Connection, feed: FeedId, entrants: Sequence[Entrant]) -> Cursor:
+    """Move the rows of all who were entered; in a pipeline, without waiting.
+
+    Whoever calls sees that the cursor counts as many rows, or rolls back.
+    """
+    moved = [raised(one.floors, one.to) for one in entrants]
+    return connection.cursor(row_factory=tuple_row).execute(
+        """
+        UPDATE lockgate.progress p SET floors = a.moved::jsonb, position = a.position
+        FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[], %s::text[],
+                    %s::bigint[]) AS a (span, epoch, seq, incarnation, floors, moved, position)
+        WHERE p.feed = %s AND p.span = a.span
+          AND (p.epoch, p.seq, p.incarnation) = (a.epoch, a.seq, a.incarnation)
+          AND p.floors = a.floors::jsonb AND p.batch_to IS NULL
+        """,
+        (
+            [one.span for one in entrants],
+            [one.token.epoch for one in entrants],
+            [one.token.seq for one in entrants],
+            [one.token.incarnation for one in entrants],
+            [encoded(one.floors) for one in entrants],
+            [encoded(floors) for floors in moved],
+            [least(floors) for floors in moved],
+            feed,
+        ),
+    )
 
 
 def part_landed(

@@ -17,7 +17,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from lockgate.endpoints.postgres.connect import application_name
-from lockgate.endpoints.postgres.sink.session import Limits, open_session
+from lockgate.endpoints.postgres.sink.session import Limits, is_quiet, open_session
 from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.ids import FeedId, SpanId
 
@@ -70,12 +70,17 @@ atexit.register(close_idle)
 
 
 def _renamed(connection: psycopg.Connection, purpose: str) -> bool:
-    """Give a session another name. False: it does not live any more, which shows in this."""
+    """Give a session its name for the next task. False: it does not live any more."""
+    name = application_name(purpose)
+    if connection.info.parameter_status("application_name") == name:
+        if is_quiet(connection):
+            return True
+        connection.close()
+        return False
     try:
-        connection.execute(
-            "SELECT set_config('application_name', %s, false)", (application_name(purpose),)
-        )
-        connection.commit()
+        with connection.pipeline():
+            connection.execute("SELECT set_config('application_name', %s, false)", (name,))
+            connection.commit()
     except psycopg.Error:
         connection.close()
         return False

@@ -26,6 +26,7 @@ __all__ = [
     "FeedRow",
     "Refused",
     "SpanRow",
+    "ask_for_spans",
     "close_turnstile",
     "decoded",
     "encoded",
@@ -34,9 +35,11 @@ __all__ = [
     "lock_span",
     "lock_spans",
     "pass_turnstile",
+    "pass_turnstiles",
     "peek_feed",
     "peek_span",
     "remove_spans",
+    "span_row",
 ]
 
 Cursor = psycopg.Cursor[TupleRow]
@@ -110,6 +113,14 @@ def pass_turnstile(cursor: Cursor, feed: FeedId, span: SpanId) -> None:
     )
 
 
+def pass_turnstiles(cursor: Cursor, feed: FeedId, spans: Iterable[SpanId]) -> None:
+    """The same for several spans: in the order in which whoever takes over closes them."""
+    cursor.execute(
+        "SELECT pg_advisory_xact_lock_shared(key) FROM unnest(%s::bigint[]) AS key",
+        ([_key(feed), *(_key(feed, span) for span in sorted(spans))],),
+    )
+
+
 def close_turnstile(cursor: Cursor, feed: FeedId, spans: Iterable[SpanId] | None = None) -> None:
     """Let nobody in to these spans, or to any of the feed, and wait until they are empty."""
     keys = [_key(feed)] if spans is None else [_key(feed, span) for span in sorted(spans)]
@@ -158,14 +169,14 @@ _SOME: Final = (
 def peek_span(cursor: Cursor, feed: FeedId, span: SpanId) -> SpanRow | None:
     """The span's row as it was last committed; waits for nobody."""
     found = cursor.execute(_ONE, {"feed": feed, "span": span}).fetchone()
-    return None if found is None else _span_row(found)
+    return None if found is None else span_row(found)
 
 
 def lock_span(cursor: Cursor, feed: FeedId, span: SpanId, *, share: bool = False) -> SpanRow | None:
     """A span's row, locked: what it says now, not what it said when we began to wait."""
     asked = _ONE + ("FOR SHARE" if share else "FOR UPDATE")
     found = cursor.execute(asked, {"feed": feed, "span": span}).fetchone()
-    return None if found is None else _span_row(found)
+    return None if found is None else span_row(found)
 
 
 def lock_spans(
@@ -176,15 +187,28 @@ def lock_spans(
     tables: Sequence[TableId] | None = None,
 ) -> list[SpanRow]:
     """All rows of a feed, or those of some spans or tables, locked one by one in order."""
+    found = ask_for_spans(cursor, feed, spans=spans, tables=tables).fetchall()
+    return [span_row(row) for row in found]
+
+
+def ask_for_spans(
+    cursor: Cursor,
+    feed: FeedId,
+    *,
+    spans: Sequence[SpanId] | None = None,
+    tables: Sequence[TableId] | None = None,
+) -> Cursor:
+    """The same without waiting, in a pipeline: the cursor brings what `span_row` reads."""
     wanted = {
         "feed": feed,
         "spans": None if spans is None else list(spans),
         "tables": None if tables is None else list(tables),
     }
-    return [_span_row(row) for row in cursor.execute(_SOME, wanted).fetchall()]
+    return cursor.execute(_SOME, wanted)
 
 
-def _span_row(found: Sequence[Any]) -> SpanRow:
+def span_row(found: Sequence[Any]) -> SpanRow:
+    """A row as it was asked for."""
     span, table, low, high, epoch, seq, incarnation, floors, batch_to, *copy = found
     spec = SpanSpec(span, table, KeyRange(low, high))
     return SpanRow(spec, Token(epoch, seq, incarnation), decoded(floors), batch_to, *copy)

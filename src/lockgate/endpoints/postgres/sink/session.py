@@ -22,7 +22,7 @@ from lockgate.model.ids import FeedId, SpanId
 from lockgate.model.secret import Secret
 from lockgate.model.value import Value
 
-__all__ = ["Limits", "Sessions", "open_session"]
+__all__ = ["Limits", "Sessions", "is_quiet", "open_session"]
 
 _IDLE_MAX: Final = 4
 """Sessions of an owner that are kept open between two verbs."""
@@ -139,7 +139,7 @@ class Sessions:
         with suppress(IndexError):
             while True:
                 connection = self._idle.pop()
-                if _is_quiet(connection):
+                if is_quiet(connection):
                     return connection
                 connection.close()
         return self.open("sink")
@@ -151,7 +151,7 @@ class Sessions:
             self._idle.append(connection)
 
 
-def _is_quiet(connection: psycopg.Connection) -> bool:
+def is_quiet(connection: psycopg.Connection) -> bool:
     """Nothing has come from the server meanwhile. What would come unasked is its farewell."""
     if connection.closed:
         return False

@@ -57,6 +57,8 @@ class Target:
     columns: tuple[TargetColumn, ...]
     key: tuple[TargetColumn, ...]
     """In the key's order."""
+    ruled: bool
+    """There are rules (CREATE RULE)."""
     rows: int
     """About how many it has; 0 where they lie in partitions."""
 
@@ -86,9 +88,10 @@ _COLUMNS: Final = """
            CASE WHEN b.typtype = 'e' THEN 'enum'
                 WHEN b.typtype = 'b' AND b.typnamespace = 'pg_catalog'::regnamespace
                 THEN b.typname::text ELSE '' END,
-           CASE WHEN b.oid <> a.atttypid THEN format_type(b.oid, b.modifier) ELSE '' END, c.rows
+           CASE WHEN b.oid <> a.atttypid THEN format_type(b.oid, b.modifier) ELSE '' END,
+           c.relhasrules, c.rows
     FROM (
-             SELECT c.oid, (
+             SELECT c.oid, c.relhasrules, (
                  CASE WHEN c.relkind = 'p' THEN 0
                       WHEN c.reltuples > 0 AND c.relpages > 0
                       THEN pg_relation_size(c.oid) / current_setting('block_size')::int
@@ -144,7 +147,7 @@ def inspect(connection: psycopg.Connection, table: TableName, shape: TableShape)
             kind,
             base,
         )
-        for name, generated, always, required, deterministic, kind, base, _ in found
+        for name, generated, always, required, deterministic, kind, base, *_ in found
     ]
     by_name = {column.name: column for column in every}
     lost = [column.name for column in shape.columns if column.name not in by_name]
@@ -158,5 +161,5 @@ def inspect(connection: psycopg.Connection, table: TableName, shape: TableShape)
         table,
         tuple(column for column in every if not column.generated),
         tuple(by_name[name] for name in shape.key),
-        found[0][-1],
+        *found[0][-2:],
     )
