@@ -295,6 +295,27 @@ def test_several_snapshots_are_asked_by_key() -> None:
     assert sorted(key[0] for key, _, _ in _states(found)) == [0, 2]
 
 
+def test_a_part_of_a_table_asks_about_its_own_keys_only() -> None:
+    """The others are in none of its chunks; nobody could say under which snapshot they came."""
+    history = many(40)
+    for n in range(40):
+        history.update(n, name="two")
+    history.commit()
+    half = KeyRange(bytes([128, *[0] * 7]), None)
+    mine = {n for n in range(40) if hashes([pa.array([n])])[0] >= 2**63}
+    asked: set[int] = set()
+
+    def chunk_of(keys: list[Any]) -> Any:
+        asked.update(keys[0].to_pylist())
+        return np.asarray(keys[0]) % 2
+
+    old, new = Snapshot.parse("1001:1001:"), Snapshot.parse("1002:1002:")
+    window = Window(((half, 0),), 2, 1, (old, new), chunk_of)
+    found = compact(Log.of(history.segment(), PLAIN, 0, 2), window)
+    assert asked == mine
+    assert {key[0] for key, _, _ in _states(found)} == {n for n in mine if n % 2 == 0}
+
+
 # --- all of it at random --------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lockgate.endpoints.postgres.sink.keys import hashes, in_range, is_whole
 from lockgate.endpoints.postgres.sink.snapshots import ChunkOf, Snapshot
@@ -63,9 +64,16 @@ class Window(NamedTuple):
         return seen
 
     def chunks_of(self, keys: list[Any]) -> Index | None:
-        """The number of each key's snapshot, when that is a question."""
+        """The number of each key's snapshot, when that is a question. A key of another span is in
+        none of our chunks and does not count anyway: it is not asked about."""
         if len(self.snapshots) < 2:
             return None
         if self.chunk_of is None:
             raise ValueError("several snapshots, and nobody to say which keys they cover")
-        return self.chunk_of(keys)
+        if self.whole:
+            return self.chunk_of(keys)
+        out: Index = np.zeros(len(keys[0]), dtype=np.int64)
+        mine = np.flatnonzero(np.asarray(self.floors_of(keys)) != NOT_MINE)
+        if len(mine):
+            out[mine] = self.chunk_of([column.take(pa.array(mine)) for column in keys])
+        return out
