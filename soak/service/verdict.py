@@ -106,10 +106,13 @@ def read_logs(world: World) -> tuple[list[str], Counter[str]]:
             try:
                 said = json.loads(line)
             except ValueError:
-                traces.append(f"{name}: {line}")
+                # Words of the command itself: why it does not start.
+                if not line.startswith(("error: ", "hint: ")):
+                    traces.append(f"{name}: {line}")
                 continue
             if "trace" in said or "Traceback" in line:
                 traces.append(f"{name}: {line}")
             if said.get("level") in {"warning", "error", "critical"}:
-                told[f"{said['level']}: {said.get('event')}"] += 1
+                event = str(said.get("event")).partition(":")[0]
+                told[f"{said['level']}: {event}"] += 1
     return traces, told

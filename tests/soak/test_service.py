@@ -45,7 +45,11 @@ def test_traces_and_warnings_in_logs_are_seen(tmp_path: Path) -> None:
     lines = {
         "one": [json.dumps({"event": "fine", "level": "info"})],
         "two": [json.dumps({"event": "bug", "level": "error", "trace": "Traceback …"})],
-        "three": ["Segmentation fault", json.dumps({"event": "slow", "level": "warning"})],
+        "three": [
+            "error: no metastore",
+            "Segmentation fault",
+            json.dumps({"event": "slow", "level": "warning"}),
+        ],
     }
     nodes = {}
     for name, said in lines.items():
