@@ -109,10 +109,10 @@ class People:
                     self._say(f"people broke off: {bug!r}")
 
     def _once(self, verb: str) -> None:
-        well = self._world.well
-        if not well:
+        names = self._world.answering
+        if not names:
             return
-        client = self._world.client(self._rng.choice(well))
+        client = self._world.client(self._rng.choice(names))
         for feed in self._rng.sample(FEEDS, len(FEEDS)):
             try:
                 self._ask(verb, client, feed)
@@ -192,7 +192,8 @@ class People:
         deadline = time.monotonic() + RESUME_S
         while True:
             try:
-                self._world.client(self._rng.choice(self._world.well)).feeds.resume(feed)
+                names = self._world.answering or [self._world.spared]
+                self._world.client(self._rng.choice(names)).feeds.resume(feed)
                 return
             except LockgateError:
                 if time.monotonic() > deadline:

@@ -82,6 +82,11 @@ class World:
         with self._lock:
             return [name for name in NODES if name not in self._taken]
 
+    @property
+    def answering(self) -> list[str]:
+        """Those of them that people can ask."""
+        return [name for name in self.well if '"listening"' in self.node(name).said()]
+
     # --- nodes ------------------------------------------------------------------------------------
 
     def node(self, name: str) -> NodeServer:
