@@ -47,6 +47,19 @@ def test_a_raising_task_is_reported_with_its_trace_and_the_others_receipts(spark
     assert any("in fail" in note for note in failed.value.__notes__)
 
 
+def test_a_kind_that_takes_items_together_has_all_of_a_task_at_once(spark: Spark) -> None:
+    items = [b"%d" % number for number in range(5)]
+    counted = run_tasks(spark, "test-count", items, "together", tasks=2)
+    assert counted == [b"0 of 3", b"1 of 2", b"2 of 3", b"3 of 2", b"4 of 3"]
+
+
+def test_items_that_fail_together_leave_other_tasks_alone(spark: Spark) -> None:
+    items = [b"good", b"bad", b"fine"]
+    with pytest.raises(TaskFailed, match="RuntimeError: no such luck") as failed:
+        run_tasks(spark, "test-count", items, "together", tasks=2)
+    assert failed.value.receipts == [b"good of 2", None, b"fine of 2"]
+
+
 def test_a_worker_that_dies_loses_the_job_and_not_the_session(spark: Spark) -> None:
     with pytest.raises(SparkLost):
         run_tasks(spark, "test-leave", [b"bad"], "leave")

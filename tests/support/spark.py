@@ -15,12 +15,13 @@ import pytest
 from pyspark import TaskContext
 
 from lockgate.pipeline import jobs
-from lockgate.pipeline.jobs import KINDS, warm_up
+from lockgate.pipeline.jobs import KINDS, TOGETHER, warm_up
 from lockgate.pipeline.session import Spark, SparkOptions, start
 
 ROOT: Final = Path(__file__).parents[2]
 TEST_KINDS: Final = {
     "test-daemon": "tests.support.spark:daemon",
+    "test-count": "tests.support.spark:count",
     "test-fail": "tests.support.spark:fail",
     "test-hold": "tests.support.spark:hold",
     "test-home": "tests.support.spark:home",
@@ -40,6 +41,7 @@ def started(master: str = "local[2]", *, events: Path | None = None) -> Iterator
             "spark.eventLog.compress": "false",
         }
     KINDS.update(TEST_KINDS)
+    TOGETHER.add("test-count")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
         spark = start(SparkOptions(master, settings=settings))
@@ -53,6 +55,13 @@ def fail(item: bytes) -> bytes:
     if item == b"bad":
         raise RuntimeError("no such luck")
     return item
+
+
+def count(items: list[bytes]) -> list[bytes]:
+    """To each item, how many came with it. Raises where one is `bad`."""
+    for item in items:
+        fail(item)
+    return [b"%s of %d" % (item, len(items)) for item in items]
 
 
 def leave(item: bytes) -> bytes:

@@ -5,8 +5,9 @@ files, works out the net effects and writes them behind the fence: small ones to
 by one. See `endpoints.postgres.sink.together` for what a task does.
 """
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -22,10 +23,15 @@ from lockgate.endpoints.postgres.sink.together import Ask, apply_all
 from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.apply import ApplyError, ApplyItem, Receipt
 from lockgate.model.value import Value
-from lockgate.pipeline.jobs import TaskFailed, run_tasks
+from lockgate.pipeline.jobs import TASKS_PER_SLOT, TaskFailed, run_tasks
 from lockgate.pipeline.session import Spark
+from lockgate.store.changelog.packs import slice_of
 
 __all__ = ["apply_items", "apply_tasks"]
+
+
+_SLICES_PER_TASK: Final = 200
+"""Segments in packs are small: so many of them are a task's work."""
 
 
 class _Task(Value, frozen=True):
@@ -51,11 +57,13 @@ def apply_items(
     encode = msgspec.msgpack.encode
     url, asked = target.to_wire(), b"" if source is None else source.to_wire()
     tasks = [encode(_Task(item, url, asked if len(item.snapshots) > 1 else b"")) for item in items]
-    weights = [float(len(item.segments)) for item in items]
+    weights = [sum(map(_weight, item.segments)) for item in items]
+    # Never more tasks than the work is worth, for each costs some 20 ms, whatever it does.
+    fewer = max(spark.slots, min(spark.slots * TASKS_PER_SLOT, math.ceil(sum(weights))))
     receipts: Sequence[bytes | None]
     trouble: ApplyError | None = None
     try:
-        receipts = run_tasks(spark, "apply", tasks, tag, weights=weights)
+        receipts = run_tasks(spark, "apply", tasks, tag, weights=weights, tasks=fewer)
     except TaskFailed as failed:
         receipts, trouble = failed.receipts, ApplyError.of(failed)
     return [
@@ -64,6 +72,11 @@ def apply_items(
         else msgspec.msgpack.decode(receipt, type=Receipt)
         for item, receipt in zip(items, receipts, strict=True)
     ]
+
+
+def _weight(uri: str) -> float:
+    """What a segment costs, against one in a file of its own."""
+    return 1.0 if slice_of(uri) is None else 1 / _SLICES_PER_TASK
 
 
 def apply_tasks(items: list[bytes]) -> list[bytes]:

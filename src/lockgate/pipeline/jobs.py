@@ -37,6 +37,7 @@ from lockgate.pipeline.session import Spark
 
 __all__ = [
     "KINDS",
+    "TASKS_PER_SLOT",
     "TOGETHER",
     "Interrupted",
     "SparkLost",
@@ -56,10 +57,10 @@ KINDS: Final[dict[str, str]] = {
 }
 """What tasks can be asked to do: a name, and the import path of its work function."""
 
-TOGETHER: Final = frozenset({"apply"})
+TOGETHER: Final = {"apply"}
 """Kinds whose function is given all items of a task, because they are cheaper so."""
 
-_TASKS_PER_SLOT: Final = 4
+TASKS_PER_SLOT: Final = 4
 """More items than this per slot are packed: a task costs some 20 ms, whatever it does."""
 
 _ITEMS: Final = pa.schema([("pack", pa.binary())])
@@ -136,7 +137,7 @@ def run_tasks(
     path = KINDS.get(kind)
     if path is None:
         raise UsageError("there is no such kind of task", object_=kind, hint=", ".join(KINDS))
-    packs = _packed(items, weights, tasks or spark.slots * _TASKS_PER_SLOT)
+    packs = _packed(items, weights, tasks or spark.slots * TASKS_PER_SLOT)
     run = _Run(spark, tag, next(_numbers))
     with _runs_lock:
         _runs.add(run)
