@@ -54,6 +54,7 @@ class NodeServer:
 
     def start(self, *options: str, wait: bool = True) -> None:
         """Begin a life; returns when the node has joined and listens."""
+        self.kill()
         self._read_from = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -97,7 +98,8 @@ class NodeServer:
 
     @property
     def running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        process = self._process
+        return process is not None and process.returncode is None and not _has_ended(process.pid)
 
     def said(self) -> str:
         """The log of this life."""
@@ -118,8 +120,12 @@ class NodeServer:
             self._clients.pop().close()
 
     def kill(self) -> None:
-        """SIGKILL, to it and whatever it has started."""
-        if self._process is not None:
+        """SIGKILL, to it and whatever it has started. Nothing happens to one that is over.
+
+        The group is ended before its leader is waited for: as long as that is not done, the number
+        is nobody else's. On a busy machine numbers come round within a minute.
+        """
+        if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
@@ -133,10 +139,25 @@ class NodeServer:
         os.killpg(self.pid, signal.SIGCONT)
 
     def stop(self, timeout_s: float = 60.0) -> int:
-        """SIGTERM, and its exit code."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(timeout_s)
+        """SIGTERM, and its exit code. Raises TimeoutExpired when it does not end."""
+        process = self._process
+        assert process is not None
+        if process.returncode is None:
+            os.kill(process.pid, signal.SIGTERM)
+            deadline = time.monotonic() + timeout_s
+            while not _has_ended(process.pid):
+                if time.monotonic() > deadline:
+                    raise subprocess.TimeoutExpired(process.args, timeout_s)
+                time.sleep(0.02)
+            self.kill()
+        assert process.returncode is not None
+        return process.returncode
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether our child is over, without waiting for it: it keeps its number."""
+    flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    return os.waitid(os.P_PID, pid, flags) is not None
 
 
 class Cluster:
