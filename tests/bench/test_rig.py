@@ -1,6 +1,5 @@
 """The parts that the data plane's benchmarks are made of do what their figures rest on."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -121,20 +120,38 @@ def test_traffic_has_a_lag_for_every_transaction(filled: str, target: str) -> No
     native.drop()
 
 
+DRIVER_WITH_WORKER = """
+import subprocess, sys
+hoard = "import sys; kept = bytearray(64 << 20); print(flush=True); sys.stdin.read()"
+worker = subprocess.Popen(
+    [sys.executable, "-c", hoard, "pyspark.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+)
+worker.stdout.readline()
+print(flush=True)
+sys.stdin.readline()
+worker.communicate()
+print(flush=True)
+sys.stdin.read()
+"""
+
+
 def test_memory_counts_the_driver_and_what_looks_like_spark() -> None:
-    hoard = "import sys; kept = bytearray(64 << 20); print(flush=True); sys.stdin.read()"
-    worker = subprocess.Popen(
-        [sys.executable, "-c", hoard, "pyspark.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+    """Of a process of its own: this one may have a Spark already."""
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER_WITH_WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    with worker:
-        assert worker.stdout is not None
-        worker.stdout.readline()
-        sample = memory.take(os.getpid(), 0.0)
+    with driver:
+        assert driver.stdin is not None
+        assert driver.stdout is not None
+        driver.stdout.readline()
+        sample = memory.take(driver.pid, 0.0)
+        driver.stdin.write(b"\n")
+        driver.stdin.flush()
+        driver.stdout.readline()
+        alone = memory.take(driver.pid, 0.0)
     assert sample.driver > MIB
     assert 64 * MIB < sample.workers < 128 * MIB
-    assert memory.take(os.getpid(), 0.0).workers == 0
+    assert alone.workers == 0
 
 
 def test_growth_is_that_of_the_second_half() -> None:
