@@ -87,8 +87,13 @@ class TlsFront:
 
     def _forward(self, front: ssl.SSLSocket, behind: socket.socket) -> None:
         # One thread for both directions: an SSL object is not to be used by two at once.
+        both = {side.fileno(): side for side in (front, behind)}
+        poll = select.poll()
+        for side in both:
+            poll.register(side, select.POLLIN)
         while not self._over.is_set():
-            for ready in select.select([front, behind], [], [], 0.05)[0]:
+            for descriptor, _ in poll.poll(50):
+                ready = both[descriptor]
                 data = ready.recv(65536)
                 while ready is front and front.pending():
                     data += front.recv(65536)

@@ -14,6 +14,8 @@ from typing import Final
 import psycopg
 from psycopg import errors, pq
 
+from lockgate.endpoints.postgres.waiting import wait_writable
+
 __all__ = ["Frames", "Link", "error_of", "is_bare", "query"]
 
 _HEAD: Final = struct.Struct("!ci")
@@ -96,7 +98,7 @@ class Link:
             try:
                 left = left[self.socket.send(left) :]
             except BlockingIOError:
-                select.select([], [self.socket], [])
+                wait_writable(self.socket, None)
             except OSError as error:
                 raise psycopg.OperationalError(f"sending failed: {error}") from error
 

@@ -6,7 +6,6 @@ row reads what it says *now*), commits that survive the server's crash (the chan
 behind the recorded position), an end to transactions that stand idle, an end to waiting for locks.
 """
 
-import select
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.faults import faults
 from lockgate.endpoints.postgres.sink.rows import Cursor
 from lockgate.endpoints.postgres.url import PostgresUrl
+from lockgate.endpoints.postgres.waiting import readable
 from lockgate.model.ids import FeedId, SpanId
 from lockgate.model.secret import Secret
 from lockgate.model.value import Value
@@ -153,7 +153,4 @@ class Sessions:
 
 def is_quiet(connection: psycopg.Connection) -> bool:
     """Nothing has come from the server meanwhile. What would come unasked is its farewell."""
-    if connection.closed:
-        return False
-    readable, _, _ = select.select([connection.fileno()], [], [], 0)
-    return not readable
+    return not connection.closed and not readable(connection, 0)

@@ -25,6 +25,7 @@ from psycopg import pq
 
 from lockgate.endpoints.postgres.source.errors import SourceLost
 from lockgate.endpoints.postgres.source.wire_libpq import LibpqWire
+from lockgate.endpoints.postgres.waiting import wait_writable
 
 __all__ = ["LOW_WATER", "RawWire", "Wire", "copy_data", "open_wire", "query"]
 
@@ -108,7 +109,7 @@ class RawWire:
                 except BlockingIOError:
                     if time.monotonic() > deadline:
                         raise self._lost("it takes no bytes any more") from None
-                    select.select([], [self._socket], [], 1.0)
+                    wait_writable(self._socket, 1.0)
                 except OSError as error:
                     raise self._lost(error) from error
 

@@ -18,6 +18,7 @@ import psycopg
 from psycopg import pq
 
 from lockgate.endpoints.postgres.source.errors import SourceLost
+from lockgate.endpoints.postgres.waiting import wait_either
 
 __all__ = ["LibpqWire"]
 
@@ -86,7 +87,7 @@ class LibpqWire:
         while self._pgconn.flush():
             if time.monotonic() > deadline:
                 raise psycopg.OperationalError("it takes no bytes any more")
-            if select.select([self._pgconn.socket], [self._pgconn.socket], [], 1.0)[0]:
+            if wait_either(self._pgconn.socket, 1.0):
                 self._pgconn.consume_input()
 
     def receive(self, into: memoryview, timeout_s: float, low_water: int = 1) -> int:
