@@ -9,6 +9,7 @@ import pytest
 
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from lockgate.pipeline.session import Spark
+from tests.support.scratch import use_memory
 from tests.support.spark import started
 
 # Room for many tests; no power cut threatens these servers, so no fsync.
@@ -19,6 +20,10 @@ _SETTINGS = {
     "max_replication_slots": 20,
     "max_wal_senders": 20,
 }
+
+
+def pytest_configure() -> None:
+    use_memory()
 
 
 @pytest.fixture(scope="session")
