@@ -28,7 +28,8 @@ from lockgate.model.feeds import Trouble
 from lockgate.model.ids import FeedId, SpanId
 from lockgate.model.instructions import CloseSink, StartDispatcher, StopDispatcher
 from lockgate.node.feed.context import FeedContext
-from lockgate.node.feed.engine import CopyAnew, FeedEngine, Order
+from lockgate.node.feed.engine import FeedEngine
+from lockgate.node.feed.orders import CopyAnew, Order
 from lockgate.node.feed.running import Parked, backoff_s, told
 
 __all__ = ["FeedExecutor", "SinkCloser"]

@@ -322,7 +322,7 @@ class FeedRunner:
             state = FeedState.WARNING
         if record is not None and record.error:
             troubles.insert(0, _read(record.error))
-        resolved = 0 if engine is None else engine.resolved or 0
+        resolved = 0 if engine is None else engine.applying.resolved or 0
         return FeedStatus(
             name=self._config.name,
             state=state,
@@ -330,11 +330,11 @@ class FeedRunner:
             owner=NODE,
             resolved=lsn_text(resolved),
             checkpoint=lsn_text(self.checkpoint()),
-            lag_s=None if engine is None else engine.lag_s(),
+            lag_s=None if engine is None else engine.applying.lag_s(),
             tables=len({one.table for one in running if not one.is_trigger}),
             spans=sum(not one.is_trigger for one in running),
             copy=CopyProgress() if engine is None else engine.copying.progress,
-            rows_applied=0 if engine is None else engine.rows_applied,
+            rows_applied=0 if engine is None else engine.applying.rows_applied,
             error=troubles[0].what if troubles else "",
             next_steps=_next_steps(state, self._config.name, troubles),
             notes=() if self._context.entry.logged else (UNLOGGED,),

@@ -73,12 +73,10 @@ class Engine:
             "Copying", (), {"progress": type("P", (), {"rows_done": 1, "rows_total": 2})}
         )
         self.capture = type("Capture", (), {"troubles": [Parked("away")]})
+        self.applying = type("Applying", (), {"lag_s": staticmethod(lambda: 1.5)})
 
     def view(self) -> list[Running]:
         return self._running
-
-    def lag_s(self) -> float:
-        return 1.5
 
 
 def _telemetry(

@@ -141,12 +141,12 @@ def remark_of(engine: FeedEngine | None, owner: OwnerRemark | None, said: list[W
     capture = engine.capture
     parked = [*capture.troubles, *(one.parked for one in running if one.parked is not None)]
     said += [Worry(each.what, each.hint) for each in parked]
-    lag = engine.lag_s()
+    lag = engine.applying.lag_s()
     return Remark(
         spans=tuple(_span(one) for one in running),
-        resolved=engine.resolved,
+        resolved=engine.applying.resolved,
         lag_s=None if lag is None else round(lag, 1),
-        rows_applied=engine.rows_applied,
+        rows_applied=engine.applying.rows_applied,
         copy=engine.copying.progress,
         worries=tuple(dict.fromkeys(said))[:_WORRIES_MAX],
         owner=owner,

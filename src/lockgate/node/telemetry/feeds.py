@@ -42,7 +42,7 @@ def add_engine(out: Families, feed: FeedId, engine: FeedEngine, watch: FeedWatch
     states = Counter(one.state for one in running if not one.is_trigger)
     for state in SPAN_STATES:
         out.add("lockgate_feed_spans", states.get(state, 0), feed, state)
-    out.add("lockgate_feed_lag_seconds", engine.lag_s(), feed)
+    out.add("lockgate_feed_lag_seconds", engine.applying.lag_s(), feed)
     parked = [*engine.capture.troubles, *(one.parked for one in running if one.parked)]
     out.add("lockgate_feed_worries", len({each.what for each in parked}), feed)
     copy = engine.copying.progress
