@@ -139,10 +139,8 @@ class FaultProxy:
         _end(self._listener)
         self._listener.close()
         self.cut()
-        for thread in self._threads:
+        for thread in list(self._threads):
             thread.join(5)
-        for line in self._lines:
-            line.close()
 
     def _spawn(self, run: Callable[[], None]) -> None:
         thread = threading.Thread(target=run, daemon=True)
@@ -166,8 +164,17 @@ class FaultProxy:
             self.connections += 1
             if self._closed.is_set():
                 line.end()
-            self._spawn(partial(self._requests, line))
-            self._spawn(partial(self._answers, line))
+            self._spawn(partial(self._serve, line))
+
+    def _serve(self, line: _Line) -> None:
+        """Both directions, until both have ended."""
+        answers = threading.Thread(target=self._answers, args=(line,), daemon=True)
+        answers.start()
+        self._requests(line)
+        answers.join()
+        line.close()
+        self._lines.remove(line)
+        self._threads.remove(threading.current_thread())
 
     def _passes(self, line: _Line, way: Way) -> bool:
         """Wait as long as the faults say; then, whether the piece is passed on."""

@@ -39,7 +39,7 @@ def nodes(
         yield made
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")  # not for longer: it is under writes as long as it lives
 def shared_world(
     pg16: EmbeddedPostgres,
     pg18: EmbeddedPostgres,

@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -167,3 +168,16 @@ def test_what_waited_in_silence_is_heard_afterwards(proxy: FaultProxy) -> None:
         assert _silent(one)
         proxy.heal()
         assert one.recv(10) == b"hello"
+
+
+def _descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_what_has_ended_keeps_no_descriptor(proxy: FaultProxy) -> None:
+    before = _descriptors()
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", proxy.port)) as client:
+            client.sendall(b"x")
+            assert client.recv(1) == b"x"
+    until(lambda: _descriptors() <= before)
