@@ -11,7 +11,6 @@ from tests.support.databases import fresh_database
 from tests.support.feeds import Pair, level
 from tests.support.waiting import until
 
-_CONFIRMED = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE NOT temporary"
 _MIB = 1 << 20
 _FILL = "INSERT INTO other SELECT n, md5(n::text) FROM generate_series(1, 40000) n"
 """Some MiB of log."""
@@ -27,10 +26,13 @@ def test_an_idle_source_advances_its_slot(pair: Pair, pg16: EmbeddedPostgres) ->
             connection.execute(_FILL)
             end = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
         assert end is not None
-        past = f"{_CONFIRMED} AND confirmed_flush_lsn > '{end[0]}'"
-        until(lambda: pair.ask_source(past), SOON_S)
-        again = f"{_CONFIRMED} AND confirmed_flush_lsn > '{pair.ask_source(_CONFIRMED)[0][0]}'"
-        until(lambda: pair.ask_source(again), SOON_S)
+        _until_past(pair, end[0])
+        _until_past(pair, pair.slots("confirmed_flush_lsn::text")[0][0])
+
+
+def _until_past(pair: Pair, position: str) -> None:
+    column = f"confirmed_flush_lsn > '{position}'"
+    until(lambda: pair.slots(column) == [(True,)], SOON_S)
 
 
 @contextmanager
@@ -49,7 +51,7 @@ def test_retained_log_is_warned_about_and_the_warning_goes(pair: Pair) -> None:
         level(runner)
         with _open_transaction(pair):
             pair.at_source(_FILL)
-            [(slot,)] = pair.ask_source("SELECT slot_name FROM pg_replication_slots")
+            [(slot,)] = pair.slots()
             error = until_warned(runner, "WAL", slot)
             assert "MiB" in error
             assert any("stops at 1000.0 MiB" in step for step in runner.status().next_steps)

@@ -52,7 +52,7 @@ def test_a_removed_feed_leaves_nothing_at_the_source(pair: Pair) -> None:
     with pair.running() as runner:
         level(runner)
         runner.remove()
-    assert pair.ask_source("SELECT slot_name FROM pg_replication_slots") == []
+    assert pair.slots() == []
     assert pair.ask_source("SELECT pubname FROM pg_publication") == []
     assert pair.ask_source("SELECT evtname FROM pg_event_trigger") == []
     assert pair.ask_source("SELECT nspname FROM pg_namespace WHERE nspname = 'lockgate'") == []

@@ -34,7 +34,7 @@ from lockgate.store.postgres import PostgresBackend
 from tests.support.proxy import FaultProxy
 from tests.support.stores import FEED, LEASE_MS, own, put, span
 
-TIMEOUT_MS = 1_000
+TIMEOUT_MS = 3_000
 
 
 def opened(url: str) -> SqlMetastore:

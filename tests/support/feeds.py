@@ -43,6 +43,13 @@ class Pair:
         with psycopg.connect(self.source) as connection:
             return connection.execute(query).fetchall()
 
+    def slots(self, column: str = "slot_name") -> list[tuple[Any, ...]]:
+        """Of the source's lasting slots; the server may have others, in other databases."""
+        return self.ask_source(
+            f"SELECT {column} FROM pg_replication_slots "
+            "WHERE database = current_database() AND NOT temporary"
+        )
+
     def document(self, **config: Any) -> dict[str, Any]:
         """The feed's configuration, as people write it."""
         return {
