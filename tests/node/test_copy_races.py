@@ -8,9 +8,9 @@ import pytest
 
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.model.errors import Transient
+from lockgate.node.feed.applying import Applying
 from lockgate.node.feed.copies import Copies
 from lockgate.node.feed.copying import Copying
-from lockgate.node.feed.engine import FeedEngine
 from lockgate.node.feed.running import Running
 from lockgate.pipeline import copy
 from lockgate.pipeline.copy import CopyOutcome
@@ -107,7 +107,7 @@ def test_a_copied_table_swaps_names_with_one_that_is_not_copied(
     )
     released = _hold_back(monkeypatch, "public.b")
     if not forgotten:
-        monkeypatch.setattr(FeedEngine, "_forget_snapshots", lambda *_: None)
+        monkeypatch.setattr(Applying, "_forget_snapshots", lambda *_: None)
     with pair.running() as runner:
         _until_copied(pair, "public.a", forgotten=forgotten)
         pair.at_source(
@@ -171,7 +171,7 @@ def test_a_table_is_renamed_while_its_snapshot_still_counts(
         "ALTER TABLE a REPLICA IDENTITY FULL",
         f"INSERT INTO a {ROWS}",
     )
-    monkeypatch.setattr(FeedEngine, "_forget_snapshots", lambda *_: None)
+    monkeypatch.setattr(Applying, "_forget_snapshots", lambda *_: None)
     with pair.running() as runner:
         _until_copied(pair, "public.a", forgotten=False)
         pair.at_source("ALTER TABLE a RENAME TO a2", "INSERT INTO a2 VALUES (0, 0)")
