@@ -1,0 +1,26 @@
+"""Where a Delta table is, and how its store is reached."""
+
+import msgspec
+
+from lockgate.model.secret import Secret
+from lockgate.model.value import Value
+
+__all__ = ["Place"]
+
+
+class Place(Value, frozen=True):
+    """A directory of a file system, or a prefix of an object store."""
+
+    url: str
+    label: str
+    """How people know it."""
+    settings: dict[str, Secret] = msgspec.field(default_factory=dict)
+    """What the store wants to know, keys of accounts among it."""
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {name: value.reveal() for name, value in self.settings.items()}
+
+    def child(self, name: str) -> "Place":
+        """One below it."""
+        return Place(f"{self.url}/{name}", f"{self.label}/{name}", self.settings)
