@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import re
 from collections.abc import Iterator
 
@@ -13,6 +14,7 @@ from starlette.routing import Route
 from lockgate.api.app import make_interface
 from lockgate.api.server import serve
 from lockgate.api.verbs import VERBS, Access, Verb
+from lockgate.model.secret import Secret
 from lockgate.model.tokens import Role
 from tests.api.conftest import ROOMY
 from tests.support.services import FakeService
@@ -151,3 +153,54 @@ def test_the_history_names_the_token_that_asked(client: httpx.Client, service: F
     body = {"name": "shop", "url": "postgres://db/shop"}
     client.post("/api/v1/endpoints", json=body, headers=_header("admin", service))
     assert ("add_endpoint", "admin") in service.calls
+
+
+@pytest.mark.parametrize("verb", ["", "/plan"], ids=["create", "plan"])
+@pytest.mark.parametrize("end", ["source", "target"])
+@pytest.mark.parametrize("role", [Role.OPERATOR, Role.ADMIN], ids=lambda role: role.value)
+def test_only_an_admin_chooses_where_a_secret_is_sent_to(
+    verb: str, end: str, role: Role, client: httpx.Client, service: FakeService
+) -> None:
+    for name in ("shop", "copy"):
+        service.add_endpoint(name, Secret(f"postgres://db/{name}"), "admin")
+    body = {"name": "f", "source": "shop", "target": "copy", "tables": ["public.*"]}
+    body[end] = "postgres://u:${file:/home/token}@elsewhere/db"
+    service.calls.clear()
+    answer = client.post(f"/api/v1/feeds{verb}", json=body, headers=_header(role.value, service))
+    if role is Role.ADMIN:
+        assert answer.is_success
+        return
+    problem = answer.json()
+    assert (answer.status_code, problem["code"], problem["object"]) == (403, "forbidden", end)
+    assert "endpoint add" in problem["hint"]
+    assert "elsewhere" not in answer.text
+    assert {verb for verb, _ in service.calls} == {"tokens"}
+
+
+@pytest.mark.parametrize("verb", ["", "/plan"], ids=["create", "plan"])
+def test_an_operator_names_endpoints(verb: str, client: httpx.Client, service: FakeService) -> None:
+    for name in ("shop", "copy"):
+        service.add_endpoint(name, Secret(f"postgres://db/{name}"), "admin")
+    body = {"name": "f", "source": "shop", "target": "copy", "tables": ["public.*"]}
+    answer = client.post(f"/api/v1/feeds{verb}", json=body, headers=_header("operator", service))
+    assert answer.is_success
+
+
+def test_no_other_body_than_these_holds_an_address() -> None:
+    """One that did would have to say, too, whose addresses it takes."""
+    described = make_interface(FakeService()).app.openapi()
+    schemas = described["components"]["schemas"]
+    holding = {
+        name
+        for name, schema in schemas.items()
+        for field in schema.get("properties", {}).values()
+        if field.get("format") == "password"
+    }
+    taking = {
+        verb.operation
+        for verb in VERBS
+        for body in holding
+        if f'"#/components/schemas/{body}"'
+        in json.dumps(described["paths"].get(verb.path, {}).get(verb.method.lower(), {}))
+    }
+    assert taking == {"endpoint_add", "feed_create", "feed_plan"}

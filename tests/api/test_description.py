@@ -10,6 +10,7 @@ from lockgate.api.app import make_interface
 from lockgate.api.bodies import FeedBody
 from lockgate.api.verbs import VERBS, Access, Verb
 from lockgate.model.feed_config import FeedConfig, read_config
+from lockgate.model.tokens import Role
 from tests.support.services import FakeService
 
 PEOPLES = [verb for verb in VERBS if verb.access is not Access.LINK]
@@ -69,4 +70,4 @@ def test_a_feeds_body_has_the_keys_and_defaults_of_its_configuration() -> None:
     shown = body.model_dump(by_alias=True)
     assert set(shown) == {field.name for field in msgspec.structs.fields(FeedConfig)}
     spelled_out = {**shown, "source": "a", "target": "b"}
-    assert body.config() == read_config(spelled_out) == read_config(needed)
+    assert body.config(Role.OPERATOR) == read_config(spelled_out) == read_config(needed)

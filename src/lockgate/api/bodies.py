@@ -11,10 +11,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
+from lockgate.api.problems import Refused
 from lockgate.model.feed_config import (
     WAL_STOP_BYTES,
     WAL_WARN_BYTES,
     FeedConfig,
+    is_url,
     read_config,
 )
 from lockgate.model.secret import Secret
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 _COUNT_MAX: Final = 10_000
+_END: Final = "An endpoint's name. An admin may also give a URL."
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
@@ -86,8 +89,8 @@ class FeedBody(_Body):
     """What a feed is to do. The keys are those of a feed's configuration file."""
 
     name: Name = Field(examples=["shop"])
-    source: Address = Field(description="An endpoint's name or URL.", examples=["shop"])
-    target: Address = Field(description="An endpoint's name or URL.", examples=["copy"])
+    source: Address = Field(description=_END, examples=["shop"])
+    target: Address = Field(description=_END, examples=["copy"])
     tables: list[Text] = Field(min_length=1, max_length=_COUNT_MAX, examples=[["public.*"]])
     leave_out: list[Text] = Field(default=[], max_length=_COUNT_MAX)
     masks: dict[Text, Literal["hash", "null"] | FixedMaskBody] = Field(
@@ -108,8 +111,24 @@ class FeedBody(_Body):
         """Source and target, which may hold passwords."""
         return Secret(self.source.get_secret_value()), Secret(self.target.get_secret_value())
 
-    def config(self) -> FeedConfig:
-        """The configuration, sound; UsageError names the key that is not."""
+    def config(self, role: Role) -> FeedConfig:
+        """The configuration, sound; UsageError names the key that is not.
+
+        Only an admin may write a URL here. A node looks up the references in a URL and sends what
+        it finds to the host that stands beside them: who may choose both reads every secret that
+        the node can. So the role is asked for where a configuration is made, and there is no way
+        to make one without saying whose it is.
+        """
+        for key, address in zip(("source", "target"), self.addresses, strict=True):
+            if is_url(address) and role is not Role.ADMIN:
+                raise Refused(
+                    403,
+                    "forbidden",
+                    f"a URL as {key} needs the role admin, and yours is {role.value}",
+                    object_=key,
+                    hint="have an admin add the database (lockgate endpoint add NAME URL),"
+                    " and give its name",
+                )
         document: dict[str, Any] = self.model_dump(by_alias=True, exclude_unset=True)
         source, target = self.addresses
         return read_config(document | {"source": source.reveal(), "target": target.reveal()})

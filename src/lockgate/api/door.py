@@ -20,6 +20,7 @@ from lockgate.api.limits import Limits, Rates, network_of
 from lockgate.api.logs import Log
 from lockgate.api.problems import Refused
 from lockgate.api.verbs import VERBS, Access, Verb
+from lockgate.model.tokens import Role
 
 __all__ = ["Asked", "Door"]
 
@@ -37,6 +38,8 @@ class Asked:
     verb: Verb | None = None
     who: str = ""
     """The name of the token; `link` for another node; empty for a stranger."""
+    role: Role | None = None
+    """The token's; None for whoever has none."""
 
 
 class Door:
@@ -90,7 +93,7 @@ class Door:
         asker = await self._keys.asker(token) if token else None
         if asker is None:
             raise self._unknown(asked, verb)
-        asked.who = asker.name
+        asked.who, asked.role = asker.name, asker.role
         if after_s := self._by_token.take(asker.name):
             raise _too_many(f"the token {asker.name} asks too often", after_s)
         needed = verb.access.role

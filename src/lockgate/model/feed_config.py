@@ -46,6 +46,7 @@ __all__ = [
     "MaskKind",
     "WrittenMask",
     "config_from_json",
+    "is_url",
     "read_config",
 ]
 
@@ -152,6 +153,11 @@ def read_config(document: Mapping[str, Any]) -> FeedConfig:
             convert(value, kind, quoted(key, name))  # the reader's own error names no key here
     config: FeedConfig = convert(dict(document), FeedConfig)
     return config
+
+
+def is_url(end: Secret) -> bool:
+    """True when a source or target is a URL, false when it is the name of an endpoint."""
+    return "://" in end.reveal()
 
 
 def config_from_json(data: bytes) -> FeedConfig:

@@ -2,7 +2,7 @@
 
     viewer     looks
     operator   also creates, pauses, resumes, splits, moves, drains
-    admin      also removes, and deals with endpoints and tokens
+    admin      also removes, deals with endpoints and tokens, and gives URLs of databases
 
 Only digests are kept. A token is 32 random bytes, so a plain SHA-256 of it is enough: there is
 nothing to guess.

@@ -5,12 +5,13 @@ from fastapi import Response
 from lockgate.api.bodies import FeedBody, MergeBody, MoveBody, SplitBody, WaitBody
 from lockgate.api.pages import Page, PageQuery, paged
 from lockgate.api.ports import Service
-from lockgate.api.routes.given import Name, Who
+from lockgate.api.routes.given import Name, Standing, Who
 from lockgate.api.scrub import Scrubber
 from lockgate.model.documents import Waited
 from lockgate.model.errors import NotFound, UsageError
 from lockgate.model.feed_config import FeedConfig
 from lockgate.model.feed_status import FeedPlan, FeedStatus, FeedTable
+from lockgate.model.tokens import Role
 
 __all__ = ["FeedRoutes"]
 
@@ -25,14 +26,16 @@ class FeedRoutes:
     def feed_list(self, query: PageQuery) -> Page[FeedStatus]:
         return paged(self._service.feeds(), lambda feed: feed.name, query)
 
-    def feed_create(self, body: FeedBody, who: Who, response: Response) -> FeedStatus:
-        config = self._config(body)
+    def feed_create(
+        self, body: FeedBody, who: Who, role: Standing, response: Response
+    ) -> FeedStatus:
+        config = self._config(body, role)
         if self._known(config.name):
             response.status_code = 200
         return self._service.create_feed(config, who)
 
-    def feed_plan(self, body: FeedBody) -> FeedPlan:
-        return self._service.plan_feed(self._config(body))
+    def feed_plan(self, body: FeedBody, role: Standing) -> FeedPlan:
+        return self._service.plan_feed(self._config(body, role))
 
     def feed_show(self, name: Name) -> FeedStatus:
         return self._service.feed(name)
@@ -72,10 +75,10 @@ class FeedRoutes:
     def span_merge(self, name: Name, body: MergeBody, who: Who) -> FeedStatus:
         return self._service.merge_spans(name, tuple(body.spans), who)
 
-    def _config(self, body: FeedBody) -> FeedConfig:
+    def _config(self, body: FeedBody, role: Role) -> FeedConfig:
         for address in body.addresses:
             self._scrubber.learn(address)
-        return body.config()
+        return body.config(role)
 
     def _known(self, name: str) -> bool:
         try:

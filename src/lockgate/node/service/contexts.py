@@ -3,7 +3,7 @@
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import ObjectMissing
-from lockgate.model.feed_config import FeedConfig, config_from_json
+from lockgate.model.feed_config import FeedConfig, config_from_json, is_url
 from lockgate.model.ids import FeedId
 from lockgate.model.secret import Secret
 from lockgate.node.feed.context import FeedContext, SparkHandle
@@ -72,9 +72,9 @@ class Contexts:
 
     def url(self, written: Secret) -> PostgresUrl:
         """The URL that is written there, or that the endpoint of this name has."""
-        text = written.reveal()
-        if "://" in text:
+        if is_url(written):
             return PostgresUrl.parse(written)
+        text = written.reveal()
         found = self._stores.endpoints.read(text)
         if found is None:
             raise ObjectMissing(
