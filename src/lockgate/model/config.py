@@ -19,6 +19,9 @@ class Timing(Value, frozen=True):
     """A merge whose sources are not all held by then is given up."""
     wish_wait_ms: int = 60_000
     """An operator that could not begin for this long is not wished for any more."""
+    request_wait_ms: int = 5_000
+    """The same for one that a person asked for, who is told so: less than anybody listens for the
+    answer (`node.service.cluster.HERE_S`), because a wish is recorded nowhere before it begins."""
     balance_ms: int = 5_000
     backoff_ms_min: int = 1_000
     backoff_ms_max: int = 60_000

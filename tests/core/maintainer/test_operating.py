@@ -127,6 +127,34 @@ def test_a_person_is_told_done_only_when_the_operator_is_durable() -> None:
     assert answer(owner) == ""
 
 
+def _asked_of_a_span_that_does_not_work() -> Owner:
+    owner = running("t")
+    span = owner.only()
+    node = node_of(owner, span.id)
+    owner.says(node, DispatcherStatus(span.id, span.token, Stage.STARTING))
+    owner.handle(MoveSpan("r", FEED, span.id, other(node).node))
+    owner.tick()
+    return owner
+
+
+def test_a_person_whose_wish_cannot_begin_is_told_so_while_listening() -> None:
+    owner = _asked_of_a_span_that_does_not_work()
+    owner.tick(owner.config.timing.request_wait_ms - 1)
+    assert answer(owner) is None
+    owner.tick(1)
+    assert answer(owner) == "span-busy"
+
+
+def test_what_a_person_was_told_was_not_begun_does_not_begin_later() -> None:
+    owner = _asked_of_a_span_that_does_not_work()
+    owner.tick(owner.config.timing.request_wait_ms)
+    span = owner.only()
+    owner.says(node_of(owner, span.id), working(span))
+    owner.tick()
+    assert owner.machine.operators == {}
+    assert owner.machine.operating.wishes == []
+
+
 def test_the_trigger_can_be_moved() -> None:
     owner = running("t")
     to = other(node_of(owner, TRIGGER))

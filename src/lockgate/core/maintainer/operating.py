@@ -1,6 +1,8 @@
 """Operators in flight: who holds which span, what waits, what begins next.
 
-Two operators never hold one span. A wish waits while any of its spans is held.
+Two operators never hold one span. A wish waits while any of its spans is held. A wish is in memory
+only, and dies with its owner: so whoever asked hears of it while still listening, either that its
+operator is recorded, or that it was not begun and is not wished for any more.
 """
 
 from collections.abc import Callable
@@ -188,7 +190,9 @@ class Operating:
 
     def _lapse(self, wish: Wish, now: Millis) -> Fate | None:
         """Why a wish is not going to be fulfilled as it was made, or None."""
-        if now - self._since.setdefault(wish, now) >= self.config.timing.wish_wait_ms:
+        timing = self.config.timing
+        patience_ms = timing.request_wait_ms if wish.request else timing.wish_wait_ms
+        if now - self._since.setdefault(wish, now) >= patience_ms:
             return "span-busy"
         if any(span not in self.spans for span in wish.spans):
             return "unknown-span"

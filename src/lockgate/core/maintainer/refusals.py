@@ -25,8 +25,8 @@ REFUSALS: dict[str, tuple[str, str]] = {
         "name them in the order of their keys",
     ),
     "span-busy": (
-        "the span was not free in time",
-        "see what is under way in the feed's status, and ask again",
+        "it was not begun: the span was not free in time, or does not run",
+        "see the spans' states and operators in `lockgate feed spans`, and ask again",
     ),
     "owner-lost": (
         "the feed's owner was replaced before this was certain",
