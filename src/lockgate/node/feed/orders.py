@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from lockgate.model.errors import LockgateError, OutcomeUnknown, Transient
+from lockgate.model.errors import LockgateError, OutcomeUnknown, StaleOwner, Transient
 from lockgate.model.events import (
     DispatcherAdvanced,
     DispatcherEvent,
@@ -116,9 +116,11 @@ class Orders:
             outcome = self._context.sink.claim(
                 self._feed, start.spec, start.token, start.lineage, start.birth
             )
-            if first and not one.is_trigger and not isinstance(outcome, Refusal):
+            asks = (first and not one.is_trigger) or one.copy_in_doubt
+            if asks and not isinstance(outcome, Refusal):
                 # Asked before it has floors: with them, it may apply what it has no rows for.
                 one.copying = self._context.copies.wanted(one)
+                one.copy_in_doubt = False
         except LockgateError as error:
             self._dispatchers.park([one], error)
             return
@@ -135,7 +137,7 @@ class Orders:
             self._post(DispatcherHeld(self._feed, one.span, one.token, one.held))
         if first and one.is_trigger:
             self._capture.start(one.token)
-        elif first and one.copying:
+        elif asks and one.copying:
             self._copying.begin(one)
 
     def _stop(self, stop: StopDispatcher) -> None:
@@ -201,7 +203,7 @@ class Orders:
                     hint="ask again when `lockgate feed tables` shows it as running",
                     operation="resync",
                 )
-            self._context.copies.empty(one, whole=True)
+            self._empty(one)
         except LockgateError as error:
             order.done.set_exception(error)
             return
@@ -210,6 +212,16 @@ class Orders:
         one.copying = True
         self._copying.begin(one)
         order.done.set_result(None)
+
+    def _empty(self, one: Running) -> None:
+        """Remove its rows. What is not known to have failed may have happened: until the sink has
+        told which, no change may be applied to rows that are perhaps not there."""
+        try:
+            self._context.copies.empty(one, whole=True)
+        except (Transient, OutcomeUnknown, StaleOwner) as error:
+            one.copy_in_doubt = True
+            self._dispatchers.doubt([one], error)
+            raise
 
     def _capture_failed(self, error: LockgateError) -> None:
         """The source cannot be captured any more and waiting does not help."""

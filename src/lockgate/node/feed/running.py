@@ -24,6 +24,8 @@ class Running:
     in_doubt: bool = False
     """What became of its last batch is not known: it claims again, and learns, before the next."""
     copying: bool = False
+    copy_in_doubt: bool = False
+    """Its rows may be gone, to be copied anew: it asks the sink with its next claim."""
     copy_run: int = 0
     advance_to: Position = 0
     """Up to here it may move on although its rows are not copied: there are none yet, and the

@@ -38,6 +38,8 @@ def begin_anew(
 ) -> None:
     """Remove what was copied of the table and have all of it copied again; Refused if not ours.
 
+    OutcomeUnknown: it may have happened, and who runs the span has to ask the sink.
+
     `whole`: also when its copy is over, with chunks that are cut anew.
     """
     about = f"{table.target}, {target.label}"
@@ -51,7 +53,8 @@ def begin_anew(
         if not quieten(connection):
             _refuse_to_cascade(cursor, table.target)
         empty(connection, identifier(table.target))
-        connection.commit()
+        with faults(object_=about, operation="begin the copy anew", committing=True):
+            connection.commit()
 
 
 def _refuse_to_cascade(cursor: psycopg.Cursor, table: TableName) -> None:
