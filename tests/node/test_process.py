@@ -1,23 +1,33 @@
 """A node's process drives the core: a lone node becomes coordinator and runs a feed."""
 
 import queue
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from lockgate.core.node import NodeCore
 from lockgate.model.config import CoreConfig, Timing
 from lockgate.model.events import (
     CreateFeed,
     DispatcherAdvanced,
     DispatcherStarted,
     DispatcherStopped,
+    Event,
     RemoveFeed,
     SinkClosed,
     SinkEvent,
+    Tick,
 )
 from lockgate.model.feeds import FeedSpec
-from lockgate.model.instructions import Answer, CloseSink, StartDispatcher, StopDispatcher
+from lockgate.model.instructions import (
+    Answer,
+    CloseSink,
+    Instruction,
+    StartDispatcher,
+    StopDispatcher,
+)
 from lockgate.node.process import Loopback, NodeProcess
 from lockgate.store.metastore import SqlMetastore
 from tests.support.waiting import until
@@ -108,3 +118,20 @@ def test_stopping_the_process_stops_every_dispatcher(tmp_path: Path) -> None:
     lone.close()
     assert lone.executors[0].stopped_everything
     assert lone.process.failure is None
+
+
+def test_ticks_that_take_longer_than_their_pause_leave_time_for_everything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = NodeCore.handle
+
+    def slow(self: NodeCore, now: int, event: Event) -> list[Instruction]:
+        if isinstance(event, Tick):
+            time.sleep(3 * CONFIG.timing.tick_ms / 1000)
+        return handle(self, now, event)
+
+    monkeypatch.setattr(NodeCore, "handle", slow)
+    lone = Lone(tmp_path)
+    for _ in range(10):
+        assert lone.process.look(lambda core: core.node, 5.0) == "local"
+    lone.close()

@@ -39,6 +39,7 @@ from lockgate.model.instructions import (
     StopEverything,
     WriteBarrier,
 )
+from lockgate.node.intake import Intake
 
 __all__ = ["Loopback", "NodeProcess", "Watch", "now_ms"]
 
@@ -98,7 +99,7 @@ class NodeProcess:
         self._metastore = metastore
         self._sink = sink
         self._answered = answered
-        self._events: queue.SimpleQueue[Event | _Look | _Over | None] = queue.SimpleQueue()
+        self._events: Intake[Event | _Look | _Over | None] = Intake()
         self._store = ThreadPoolExecutor(1, thread_name_prefix="metastore")
         self._closer = ThreadPoolExecutor(_CLOSERS, thread_name_prefix="close")
         self._thread = threading.Thread(target=self._run, name=f"node {node}", daemon=True)
@@ -178,27 +179,30 @@ class NodeProcess:
         eager_until = due + _EAGER_MS
         while True:
             wait_ms = due - now_ms()
-            event: Event | _Look | _Over | None
             if wait_ms <= 0:
-                event = Tick()
+                self._handle(Tick())
+                # Counted from its end: ticks that take long leave time for everything else.
                 now = now_ms()
                 due = now + (tick_ms if now > eager_until else min(tick_ms, _EAGER_TICK_MS))
-            else:
-                try:
-                    event = self._events.get(timeout=wait_ms / 1000)
-                except queue.Empty:
-                    continue
-                if event is None:
-                    return
+                continue
+            try:
+                event = self._events.get(wait_ms / 1000)
+            except queue.Empty:
+                continue
+            if event is None:
+                return
             if isinstance(event, _Look):
                 self._show(event)
-                continue
-            if isinstance(event, _Over):
+            elif isinstance(event, _Over):
                 raise event.why
-            instructions = self._core.handle(now_ms(), event)
-            self._carry_out(instructions)
-            if self._watch is not None:
-                self._watch.handled(self._core, event, instructions)
+            else:
+                self._handle(event)
+
+    def _handle(self, event: Event) -> None:
+        instructions = self._core.handle(now_ms(), event)
+        self._carry_out(instructions)
+        if self._watch is not None:
+            self._watch.handled(self._core, event, instructions)
 
     def _show(self, asked: _Look) -> None:
         try:
