@@ -31,6 +31,7 @@ from lockgate.node.feed.context import FeedContext
 from lockgate.node.feed.engine import FeedEngine
 from lockgate.node.feed.orders import CopyAnew, Order
 from lockgate.node.feed.running import Parked, backoff_s, told
+from lockgate.node.telemetry.lines import Lines
 
 __all__ = ["FeedExecutor", "SinkCloser"]
 
@@ -138,6 +139,7 @@ class _Door:
         self._lock = threading.Lock()
         self._waiting: list[Order] = []
         self._stopped = threading.Event()
+        self._failed = False
         self._context: FeedContext | None = None
         self.engine: FeedEngine | None = None
         self.trouble: Parked | None = None
@@ -156,7 +158,9 @@ class _Door:
     def empty(self) -> bool:
         """True when no dispatcher is here or on its way."""
         with self._lock:
-            return not self._waiting and self.engine is not None and self.engine.empty
+            if self._waiting:
+                return False
+            return self._failed if self.engine is None else self.engine.empty
 
     def stop(self) -> None:
         """Stop all of it at once."""
@@ -178,31 +182,43 @@ class _Door:
         attempts = 0
         while not self._stopped.is_set():
             try:
-                context = self._context_of(self._feed)
+                self._begin(self._context_of(self._feed))
             except ObjectMissing as error:
                 self._fail(error)
                 return
-            except LockgateError as error:
+            except Exception as error:  # whatever it is, orders wait here for somebody to come back
                 attempts += 1
-                self.trouble = Parked(str(error), error.hint, attempts)
+                self.trouble = self._told(error, attempts)
                 self._stopped.wait(backoff_s(attempts))
                 continue
             self.trouble = None
-            self._begin(context)
             return
+
+    def _told(self, error: Exception, attempts: int) -> Parked:
+        if isinstance(error, LockgateError):
+            return Parked(str(error), error.hint, attempts)
+        Lines("lockgate.feed", feed=self._feed).bug("the feed could not be opened")
+        return Parked(f"{type(error).__name__} when it was opened", "see the node's log", attempts)
 
     def _begin(self, context: FeedContext) -> None:
         with self._lock:
             self._context = context
             if self._stopped.is_set():
                 return
-            self.engine = FeedEngine(context, self._post)
+            try:
+                self.engine = FeedEngine(context, self._post)
+            except BaseException:
+                context.close()
+                self._context = None
+                raise
             for order in self._waiting:
                 self.engine.order(order)
             self._waiting.clear()
 
     def _fail(self, error: LockgateError) -> None:
-        """Nobody knows the feed: whatever was asked for it cannot be."""
+        """Nobody knows the feed: whatever was asked for it cannot be. One who starts it later, when
+        it may be known, finds a new door."""
+        self._failed = True
         trouble = Trouble(told(error), retryable=False)
         while not self._stopped.is_set():
             with self._lock:
