@@ -99,11 +99,12 @@ def page_limited(home: Path, pages: list[int]) -> SqlMetastore:
     """A metastore whose file may have only so many pages: SQLite then says that it is full."""
     backend = SqliteBackend(SqliteLocation(home / "metastore.db"), 2_000)
 
-    @sa.event.listens_for(backend.engine, "checkout")
-    def _limit(raw: sqlite3.Connection, *_: object) -> None:
+    def limit(raw: sqlite3.Connection, *_: object) -> None:
         raw.execute(f"PRAGMA max_page_count = {pages[0]}").fetchone()
 
     store = SqlMetastore(backend, LEASE_MS, None)
+    for transactions in (store._core, store.transactions):
+        sa.event.listen(transactions._engine, "checkout", limit)
     try:
         store._prepare()
     except BaseException:

@@ -104,7 +104,7 @@ class FeedRunner:
             self._context = FeedContext(
                 entry,
                 book,
-                Changelog(self._metastore.transactions),
+                Changelog(self._metastore.data),
                 SegmentFiles(str(self._home.changelog)),
                 self._spark.handle,
                 setup.Ends.of(self._config),

@@ -34,7 +34,7 @@ from lockgate.model.errors import MetastoreTooNew
 from lockgate.model.ids import Millis, NodeId, NodeRef
 from lockgate.model.records import Scope
 from lockgate.model.secret import Secret
-from lockgate.store import batches, leases
+from lockgate.store import batches, leases, pools
 from lockgate.store.faults import Fault, Kind, Unfit, as_error
 from lockgate.store.location import SqliteLocation, locate
 from lockgate.store.migrations import NEWEST, migrate, version_of
@@ -57,12 +57,15 @@ class SqlMetastore:
         backend: Backend,
         lease_ms: int,
         now_ms: Callable[[], Millis] | None,
-        address: str,
-        home: str,
+        address: str = "",
+        home: str = "",
     ) -> None:
         self._backend = backend
         self.transactions = Transactions(backend)
-        """For what else is kept in the same database: the change log, the service's books."""
+        """For what else is kept in the same database: the service's books."""
+        self.data = Transactions(backend, backend.make_engine(*pools.DATA))
+        """For the change log."""
+        self._core = Transactions(backend, backend.make_engine(*pools.CORE))
         self._lease_ms = lease_ms
         self._now_ms = now_ms
         self._address = address
@@ -110,7 +113,8 @@ class SqlMetastore:
 
     def close(self) -> None:
         """Give all connections back. What landed has landed."""
-        self._backend.engine.dispose()
+        for transactions in (self._core, self.data, self.transactions):
+            transactions.close()
 
     def __enter__(self) -> Self:
         return self
@@ -138,7 +142,7 @@ class SqlMetastore:
             return joined, True
 
         try:
-            ref = self.transactions.write(work)
+            ref = self._core.write(work)
         except Failed as failed:
             return JoinFailed(failed.fault.why)
         return Joined(ref, asked_at)
@@ -153,7 +157,7 @@ class SqlMetastore:
             return Renewed(ref, asked_at, members=seen[0], leader=seen[1]), True
 
         try:
-            return self.transactions.write(work)
+            return self._core.write(work)
         except Failed as failed:
             return RenewFailed(ref, failed.fault.why)
         except msgspec.MsgspecError as error:
@@ -170,8 +174,8 @@ class SqlMetastore:
             ended = leases.leave(connection, ref, self.clock)
             return ended, ended
 
-        with self.transactions.told("leave the cluster"):
-            return self.transactions.write(work)
+        with self._core.told("leave the cluster"):
+            return self._core.write(work)
 
     def clock(self, connection: sa.Connection) -> Millis:
         """The store's clock, for all who write a time within a transaction of theirs."""
@@ -186,7 +190,7 @@ class SqlMetastore:
         """
         mark = (batch.fence, batch.serial)
         try:
-            answer = self.transactions.write(lambda connection, _: batches.write(connection, batch))
+            answer = self._core.write(lambda connection, _: batches.write(connection, batch))
         except Failed as failed:
             with self._doubts_lock:
                 if failed.fault.certain and self._doubts.get(batch.scope) != mark:
@@ -199,9 +203,16 @@ class SqlMetastore:
         return answer
 
     def load(self, scope: Scope) -> Loaded | LoadFailed:
-        """All records of a scope at one moment."""
+        """All records of a scope at one moment, for a core."""
+        return self._load(scope, self._core)
+
+    def look(self, scope: Scope) -> Loaded | LoadFailed:
+        """The same for people, who do not keep a core waiting however many they are."""
+        return self._load(scope, self.transactions)
+
+    def _load(self, scope: Scope, transactions: Transactions) -> Loaded | LoadFailed:
         try:
-            return self.transactions.read(
+            return transactions.read(
                 lambda connection, alive: batches.load(connection, scope, alive)
             )
         except Failed as failed:

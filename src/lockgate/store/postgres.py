@@ -21,6 +21,7 @@ from lockgate.model.ids import Millis
 from lockgate.model.secret import MASK
 from lockgate.store.faults import Fault, Kind, Unfit
 from lockgate.store.location import PostgresLocation
+from lockgate.store.pools import PEOPLE
 from lockgate.store.tables import SCHEMA, schema_version
 
 __all__ = ["PostgresBackend"]
@@ -49,12 +50,13 @@ _KINDS_OF_CLASS: Final = {
 
 
 class PostgresBackend:
-    """A database, through one engine."""
+    """A database, through an engine for everybody, and others for those who must not wait."""
 
     def __init__(self, location: PostgresLocation, timeout_ms: int) -> None:
         self.label = location.label
         self._password = location.password
         self._timeout_ms = timeout_ms
+        self._url = location.url
         seconds = max(1, timeout_ms // 1000)
         defaults: dict[str, str | int] = {
             "application_name": "lockgate metastore",
@@ -65,17 +67,25 @@ class PostgresBackend:
             "tcp_user_timeout": timeout_ms,
         }
         asked = location.url.query
-        arguments = {name: value for name, value in defaults.items() if name not in asked}
+        self._arguments = {name: value for name, value in defaults.items() if name not in asked}
+        self.engine = self.make_engine(*PEOPLE)
+
+    def make_engine(self, kept: int, spare: int) -> sa.Engine:
+        """One with a pool of its own: connections that are kept, and more when all are taken."""
+        arguments = dict(self._arguments)
         if self._password:
             arguments["password"] = self._password.reveal()
-        self.engine = sa.create_engine(
-            location.url,
+        engine = sa.create_engine(
+            self._url,
             connect_args=arguments,
             execution_options={"schema_translate_map": {None: SCHEMA}},
-            pool_timeout=timeout_ms / 1000,
+            pool_size=kept,
+            max_overflow=spare,
+            pool_timeout=self._timeout_ms / 1000,
             hide_parameters=True,
         )
-        sa.event.listen(self.engine, "connect", self._on_connect)
+        sa.event.listen(engine, "connect", self._on_connect)
+        return engine
 
     def _on_connect(self, raw: Any, _: Any) -> None:
         # Half of our own deadline: the server's word says more than a shut socket.

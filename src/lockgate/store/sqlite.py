@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from lockgate.model.ids import Millis
 from lockgate.store.faults import Fault, Kind, Unfit
 from lockgate.store.location import SqliteLocation
+from lockgate.store.pools import PEOPLE
 from lockgate.store.tables import schema_version
 
 __all__ = ["SqliteBackend"]
@@ -57,20 +58,27 @@ written to again, recovery finds it and the transaction has happened after all.
 
 
 class SqliteBackend:
-    """A file, through one engine."""
+    """A file, through an engine for everybody, and others for those who must not wait for them."""
 
     def __init__(self, location: SqliteLocation, timeout_ms: int) -> None:
         self.label = location.label
         self._path = location.path
         self._timeout_s = timeout_ms / 1000
-        self.engine = sa.create_engine(
-            sa.URL.create("sqlite+pysqlite", database=str(location.path)),
+        self.engine = self.make_engine(*PEOPLE)
+
+    def make_engine(self, kept: int, spare: int) -> sa.Engine:
+        """One with a pool of its own: connections that are kept, and more when all are taken."""
+        engine = sa.create_engine(
+            sa.URL.create("sqlite+pysqlite", database=str(self._path)),
             connect_args={"timeout": self._timeout_s, "isolation_level": None},
+            pool_size=kept,
+            max_overflow=spare,
             pool_timeout=self._timeout_s,
             hide_parameters=True,
         )
-        sa.event.listen(self.engine, "connect", _on_connect)
-        sa.event.listen(self.engine, "begin", _on_begin)
+        sa.event.listen(engine, "connect", _on_connect)
+        sa.event.listen(engine, "begin", _on_begin)
+        return engine
 
     def settle(self) -> None:
         """Turn the write-ahead log on; it stays on for good."""

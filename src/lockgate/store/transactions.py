@@ -56,13 +56,19 @@ class Failed(Exception):
 class Transactions:
     """Runs work in transactions of one database. Safe to use from many threads."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, engine: sa.Engine | None = None) -> None:
+        """`engine` is one of the backend's, if not the one for everybody."""
         self._backend = backend
+        self._engine = engine or backend.engine
 
     @property
     def label(self) -> str:
         """The place of the database, for people: no credentials."""
         return self._backend.label
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._engine.dispose()
 
     def now_ms(self, connection: sa.Connection) -> Millis:
         """The clock of the database."""
@@ -108,7 +114,7 @@ class Transactions:
 
         Giving the connection back raises nothing: it must not turn a commit into a failure.
         """
-        connection = self._backend.engine.connect()
+        connection = self._engine.connect()
         try:
             with self._backend.deadline(connection) as alive:
                 try:

@@ -77,7 +77,7 @@ class Cluster:
 
     def records(self) -> dict[FeedId, FeedRecord]:
         """All feeds, as the coordinator has them recorded."""
-        loaded = self._metastore.load(COORDINATOR)
+        loaded = self._metastore.look(COORDINATOR)
         if not hasattr(loaded, "records"):
             raise Transient(
                 "the metastore cannot be read",

@@ -53,7 +53,7 @@ class NodeDesk:
         return self.one(name)
 
     def _drains(self) -> dict[str, DrainRecord]:
-        loaded = self._stores.metastore.load(COORDINATOR)
+        loaded = self._stores.metastore.look(COORDINATOR)
         if isinstance(loaded, LoadFailed):
             return {}
         return {each.node.node: each for each in loaded.records if isinstance(each, DrainRecord)}

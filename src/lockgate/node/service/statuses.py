@@ -103,7 +103,7 @@ class Statuses:
 
     def spans(self, feed: FeedId) -> list[SpanRecord]:
         """The feed's spans as its owner has them recorded, without the trigger's."""
-        loaded = self._stores.metastore.load(feed_scope(feed))
+        loaded = self._stores.metastore.look(feed_scope(feed))
         if isinstance(loaded, LoadFailed):
             raise Transient(
                 "the metastore cannot be read",

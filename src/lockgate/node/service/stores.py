@@ -41,5 +41,5 @@ class Stores(NamedTuple):
             Reports(transactions, clock),
             History(transactions, clock),
             Tokens(transactions),
-            Changelog(transactions),
+            Changelog(metastore.data),
         )
