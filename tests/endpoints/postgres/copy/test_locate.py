@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lockgate.endpoints.keys import hashes
 from lockgate.endpoints.postgres.copy.items import KeyColumn
 from lockgate.endpoints.postgres.copy.locate import chunk_finder
 from lockgate.endpoints.postgres.sink.chunks import Chunk, Edge
-from lockgate.endpoints.postgres.sink.keys import hashes
 from lockgate.endpoints.postgres.sink.snapshots import BLIND
 from lockgate.endpoints.postgres.types import arrow_type, from_text
 from lockgate.endpoints.postgres.url import PostgresUrl

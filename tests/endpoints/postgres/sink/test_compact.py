@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lockgate.endpoints.keys import hashes
 from lockgate.endpoints.postgres.sink.compact import compact
-from lockgate.endpoints.postgres.sink.keys import hashes
 from lockgate.endpoints.postgres.sink.log import Log
 from lockgate.endpoints.postgres.sink.net import NeedsOnePart, Net
 from lockgate.endpoints.postgres.sink.snapshots import Snapshot

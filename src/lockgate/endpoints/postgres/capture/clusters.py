@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockgate.endpoints.postgres.sink.keys import hashes, whole
+from lockgate.endpoints.keys import hashes, whole
 from lockgate.model.spans import KeyRange
 from lockgate.model.tables import TableShape
 from lockgate.store.changelog.groups import Group

@@ -15,12 +15,12 @@ import numpy.typing as npt
 import psycopg
 from psycopg import sql
 
+from lockgate.endpoints.keys import hashes, in_range, is_whole, whole
 from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.copy.items import KeyColumn
 from lockgate.endpoints.postgres.copy.statements import row_of, typed
 from lockgate.endpoints.postgres.faults import faults
 from lockgate.endpoints.postgres.sink.chunks import Chunk, Edge
-from lockgate.endpoints.postgres.sink.keys import hashes, in_range, is_whole, whole
 from lockgate.endpoints.postgres.sink.snapshots import ChunkOf
 from lockgate.endpoints.postgres.types import to_text
 from lockgate.endpoints.postgres.url import PostgresUrl

@@ -10,9 +10,9 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 
+from lockgate.endpoints.keys import hashes, in_range
 from lockgate.endpoints.postgres.copy.items import CopyTable
 from lockgate.endpoints.postgres.copy.statements import from_table
-from lockgate.endpoints.postgres.sink.keys import hashes, in_range
 from lockgate.endpoints.postgres.types import arrow_type, from_text
 from lockgate.model.spans import KeyRange
 

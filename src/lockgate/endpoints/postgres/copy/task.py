@@ -18,6 +18,7 @@ import msgspec
 import psycopg
 from psycopg import sql
 
+from lockgate.endpoints.keys import is_whole
 from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.copy.items import CopyItem, CopyPart, CopyReceipt, CopyTable
 from lockgate.endpoints.postgres.copy.narrow import where_share
@@ -27,7 +28,6 @@ from lockgate.endpoints.postgres.copy.statements import copy_in, copy_out, where
 from lockgate.endpoints.postgres.faults import fault, faults
 from lockgate.endpoints.postgres.sink.apply import quieten
 from lockgate.endpoints.postgres.sink.gate import Refused, chunk_done, enter_copy
-from lockgate.endpoints.postgres.sink.keys import is_whole
 from lockgate.endpoints.postgres.sink.session import open_session
 from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.apply import ApplyError

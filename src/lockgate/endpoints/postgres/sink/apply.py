@@ -24,6 +24,7 @@ import msgspec
 import psycopg
 import pyarrow as pa
 
+from lockgate.endpoints.keys import is_whole
 from lockgate.endpoints.postgres.faults import fault, faults
 from lockgate.endpoints.postgres.pgoutput.segments import segment_schema
 from lockgate.endpoints.postgres.sink import few
@@ -31,7 +32,6 @@ from lockgate.endpoints.postgres.sink.compact import compact
 from lockgate.endpoints.postgres.sink.copybinary import Unfit
 from lockgate.endpoints.postgres.sink.gate import Refused, enter, leave, part_landed, part_range
 from lockgate.endpoints.postgres.sink.images import compact_images
-from lockgate.endpoints.postgres.sink.keys import is_whole
 from lockgate.endpoints.postgres.sink.log import Log, concerned, moves_large_values
 from lockgate.endpoints.postgres.sink.merge import Merge, Step
 from lockgate.endpoints.postgres.sink.net import NeedsOnePart, Net

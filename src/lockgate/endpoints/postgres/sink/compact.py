@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockgate.endpoints.postgres.sink.keys import Codes, encode, has_order, integers
+from lockgate.endpoints.keys import Codes, encode, has_order, integers
 from lockgate.endpoints.postgres.sink.log import DELETE, INSERT, TRUNCATE, UPDATE, Log
 from lockgate.endpoints.postgres.sink.net import (
     Events,

@@ -13,8 +13,8 @@ done once and not again.
 import numpy as np
 import pyarrow as pa
 
+from lockgate.endpoints.keys import encode
 from lockgate.endpoints.postgres.sink.compact import truncation_of
-from lockgate.endpoints.postgres.sink.keys import encode
 from lockgate.endpoints.postgres.sink.log import DELETE, INSERT, UPDATE, Log
 from lockgate.endpoints.postgres.sink.net import NeedsOnePart, Net, Rows, taken
 from lockgate.endpoints.postgres.sink.window import Window

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockgate.endpoints.postgres.sink.keys import whole
+from lockgate.endpoints.keys import whole
 from lockgate.endpoints.postgres.sink.window import NOT_MINE, Window
 from lockgate.model.positions import Position
 from lockgate.model.tables import Identity, TableShape

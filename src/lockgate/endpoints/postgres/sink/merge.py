@@ -28,9 +28,9 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 
+from lockgate.endpoints.keys import has_order
 from lockgate.endpoints.postgres.sink.copytext import texts
 from lockgate.endpoints.postgres.sink.joins import joined
-from lockgate.endpoints.postgres.sink.keys import has_order
 from lockgate.endpoints.postgres.sink.net import Mask, Net, Rows
 from lockgate.endpoints.postgres.sink.staging import Field, Staging, Values, between, copy_in
 from lockgate.endpoints.postgres.sink.target import Target, TargetColumn

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockgate.endpoints.postgres.sink.keys import Codes
+from lockgate.endpoints.keys import Codes
 from lockgate.endpoints.postgres.sink.log import Log
 from lockgate.model.errors import Terminal
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lockgate.endpoints.postgres.sink.keys import hashes, in_range, is_whole
+from lockgate.endpoints.keys import hashes, in_range, is_whole
 from lockgate.endpoints.postgres.sink.snapshots import ChunkOf, Snapshot
 from lockgate.model.floors import Floors
 from lockgate.model.positions import Position

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lockgate.endpoints.postgres.sink.keys import encode, hashes, in_range, is_whole
+from lockgate.endpoints.keys import encode, hashes, in_range, is_whole
 from lockgate.model.spans import WHOLE, KeyRange
 
 MASK = 2**64 - 1
