@@ -10,7 +10,7 @@ import pytest
 
 from lockgate.api.limits import Limits, Rate, Rates, network_of
 from lockgate.api.server import Server
-from lockgate.model.tokens import Role
+from lockgate.model.tokens import AccessToken, Role
 from tests.api.conftest import FAST, ROOMY, Ask
 from tests.support.services import FakeService
 from tests.support.waiting import until
@@ -299,6 +299,47 @@ def test_a_change_that_takes_too_long_is_said_to_be_unknown(
     answer = ask("POST", "/api/v1/feeds/shop/pause")
     go.set()
     assert (answer.status_code, answer.json()["code"]) == (503, "outcome-unknown")
+
+
+@_with(request_s=0.3)
+def test_a_change_is_not_in_doubt_when_it_was_only_asked_who_wants_it(
+    ask: Ask, service: FakeService
+) -> None:
+    go = threading.Event()
+
+    def hang() -> list[AccessToken]:
+        assert go.wait(30)
+        return []
+
+    service.tokens = hang  # type: ignore[method-assign]
+    answer = ask("POST", "/api/v1/feeds/shop/pause")
+    go.set()
+    assert (answer.status_code, answer.json()["code"]) == (503, "transient")
+
+
+@_with(link_in_flight_max=8)
+def test_messages_of_nodes_do_not_wait_for_their_verbs(ask: Ask, service: FakeService) -> None:
+    carrying, go = threading.Semaphore(0), threading.Event()
+
+    def carry_out(body: bytes) -> bytes:
+        carrying.release()
+        assert go.wait(60)
+        return body
+
+    service.carry_out = carry_out  # type: ignore[method-assign]
+    key = service.link_key().reveal()
+    with ThreadPoolExecutor(8) as pool:
+        try:
+            verbs = [
+                pool.submit(ask, "POST", "/link/v1/verbs", token=key, content=b"v")
+                for _ in range(8)
+            ]
+            assert all(carrying.acquire(timeout=30) for _ in verbs)
+            answer = ask("POST", "/link/v1/messages", token=key, content=b"m", timeout=10)
+        finally:
+            go.set()
+        assert answer.status_code == 204
+        assert [verb.result().status_code for verb in verbs] == [200] * 8
 
 
 def test_the_defaults_are_those_that_are_documented() -> None:

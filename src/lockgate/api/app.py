@@ -65,6 +65,7 @@ def make_interface(
         # Who waits for a place to wait had better ask again.
         Lane.WAIT: Slots("wait", limits.waiters, 0),
         Lane.LINK: Slots("link", 8, limits.link_in_flight_max),
+        Lane.ASK: Slots("ask", 8, limits.link_in_flight_max),
     }
     app = FastAPI(
         title="Lockgate",

@@ -82,7 +82,7 @@ class Door:
             self._stranger(asked)
         elif verb.access is Access.LINK:
             key = shown(headers)
-            if not (key and await self._keys.is_link(key)):
+            if not (key and self._keys.is_link(key)):
                 raise self._unknown(asked, verb)
             asked.who = "link"
         else:

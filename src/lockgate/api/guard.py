@@ -12,6 +12,7 @@ Bodies are read here, whole, within a size and a time; handlers never meet a slo
 import asyncio
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -67,7 +68,8 @@ class Guard:
         self._log = log
         self._scrubber = scrubber
         self._answered = answered
-        self._in_flight = {True: 0, False: 0}
+        self._in_flight: Counter[Lane | None] = Counter()
+        """Per lane for other nodes, whose messages must not wait for their verbs; None: people."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -94,24 +96,43 @@ class Guard:
     async def _serve(self, asked: Asked, scope: Scope, receive: Receive, out: "_Out") -> None:
         _check_target(scope, self._limits.target_bytes_max)
         verb = self._door.find(asked, scope["method"], scope["path"])
-        await self._door.admit(asked, verb, scope["headers"])
+        spent_s = await self._admitted(asked, verb, scope)
         link = verb.access is Access.LINK
+        kind = verb.lane if link else None
         most = self._limits.link_in_flight_max if link else self._limits.in_flight_max
-        if self._in_flight[link] >= most:
+        if self._in_flight[kind] >= most:
             raise Refused.for_now(503, "busy", "too much is being asked at once", 1, "ask again")
-        self._in_flight[link] += 1
+        self._in_flight[kind] += 1
         try:
             body = await self._body(verb, scope, receive)
             inner = dict(
                 scope, method=verb.method, state={**scope.get("state", {}), "asked": asked}
             )
-            await self._handled(verb, inner, _replay(body, receive), out)
+            await self._handled(verb, inner, _replay(body, receive), out, spent_s)
         finally:
-            self._in_flight[link] -= 1
+            self._in_flight[kind] -= 1
 
-    async def _handled(self, verb: Verb, scope: Scope, receive: Receive, out: "_Out") -> None:
+    async def _admitted(self, asked: Asked, verb: Verb, scope: Scope) -> float:
+        """How many seconds of the request's it took to see that whoever asks may."""
+        began = time.monotonic()
+        patience = asyncio.timeout(self._limits.request_s)
+        try:
+            async with patience:
+                await self._door.admit(asked, verb, scope["headers"])
+        except TimeoutError:
+            if not patience.expired():
+                raise
+            # Whatever was asked, nothing of it was begun.
+            raise Refused.for_now(
+                503, "transient", "it took too long to see who asks", 5, "ask again"
+            ) from None
+        return time.monotonic() - began
+
+    async def _handled(
+        self, verb: Verb, scope: Scope, receive: Receive, out: "_Out", spent_s: float
+    ) -> None:
         extra_s = self._limits.wait_s_max if verb.lane is Lane.WAIT else 0.0
-        patience = asyncio.timeout(self._limits.request_s + extra_s)
+        patience = asyncio.timeout(self._limits.request_s - spent_s + extra_s)
         try:
             async with patience:
                 await self._app(scope, receive, out)

@@ -4,6 +4,11 @@ What is shown is digested, and the digest is compared with every known one in co
 long that takes says nothing about which token it was or how much of it was right. The list is read
 at most once a second, so a token that was removed elsewhere opens nothing a second later; one that
 was added or removed through this node counts from the next request on (`forget`).
+
+Who asks while the list is being read waits for that reading and shares what comes of it, a failure
+too: a metastore that hangs is asked once, not once by each of those who wait. The link key needs no
+metastore at all: the node has had it since its start, and other nodes' messages come in as long as
+the process lives.
 """
 
 import asyncio
@@ -28,8 +33,14 @@ _BEARER: Final = re.compile(r"bearer +([\x21-\x7e]{1,512})", re.IGNORECASE)
 @dataclass(frozen=True)
 class _Known:
     tokens: tuple[AccessToken, ...]
-    link: str
     read_at: float
+
+
+@dataclass(frozen=True)
+class _Reading:
+    task: asyncio.Task[_Known]
+    changes: int
+    """How often the list had changed when it began."""
 
 
 def shown(headers: list[tuple[bytes, bytes]]) -> str:
@@ -47,7 +58,7 @@ class Keys:
         self._clock = clock
         self._known: _Known | None = None
         self._changes = 0
-        self._reading = asyncio.Lock()
+        self._reading: _Reading | None = None
         self._slots = Slots("keys", running_max=2, queued_max=1)
 
     async def asker(self, token: str) -> AccessToken | None:
@@ -60,10 +71,9 @@ class Keys:
                 found = candidate
         return found
 
-    async def is_link(self, key: str) -> bool:
+    def is_link(self, key: str) -> bool:
         """True for the key that nodes show each other."""
-        known = await self._now()
-        return hmac.compare_digest(known.link, _digest(key))
+        return hmac.compare_digest(digest_of(self._service.link_key()), _digest(key))
 
     def forget(self) -> None:
         """The list has changed. From any thread."""
@@ -74,19 +84,29 @@ class Keys:
         known = self._known
         if known is not None and self._clock() - known.read_at < _LIFETIME_S:
             return known
-        async with self._reading:  # one reads, all learn
-            known = self._known
-            if known is not None and self._clock() - known.read_at < _LIFETIME_S:
-                return known
-            changes, began = self._changes, self._clock()
-            tokens, link = await self._slots.run(self._read)
-            known = _Known(tokens, link, began)
-            # What was read before a change is not kept after it.
-            self._known = known if changes == self._changes else None
-            return known
+        reading = self._reading
+        # A reading that began before a change is not for those who ask after it.
+        if reading is None or reading.task.done() or reading.changes != self._changes:
+            changes = self._changes
+            reading = _Reading(asyncio.create_task(self._read(changes)), changes)
+            reading.task.add_done_callback(_heard)
+            self._reading = reading
+        return await asyncio.shield(reading.task)  # it is not only mine to give up
 
-    def _read(self) -> tuple[tuple[AccessToken, ...], str]:
-        return tuple(self._service.tokens()), digest_of(self._service.link_key())
+    async def _read(self, changes: int) -> _Known:
+        began = self._clock()
+        tokens = await self._slots.run(lambda: tuple(self._service.tokens()))
+        known = _Known(tokens, began)
+        self._known = known
+        if changes != self._changes:  # asked after it was kept: `forget` may come in between
+            self._known = None
+        return known
+
+
+def _heard(task: asyncio.Task[_Known]) -> None:
+    """Whoever waited may have given up, and then nobody else asks what became of it."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _digest(shown_: str) -> str:

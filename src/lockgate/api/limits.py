@@ -43,6 +43,7 @@ class Limits:
     in_flight_max: int = 256
     """Requests that are being read or answered; each may hold a whole body."""
     link_in_flight_max: int = 32
+    """Of other nodes' messages, and as many of their verbs."""
     workers: int = 32
     waiters: int = 64
     per_token: Rate = Rate(per_s=100.0, burst=200)

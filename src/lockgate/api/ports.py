@@ -149,7 +149,8 @@ class Service(Protocol):
         ...
 
     def link_key(self) -> Secret:
-        """What other nodes of the cluster show to be let in."""
+        """What other nodes of the cluster show to be let in. Known from the start: never blocks,
+        never raises."""
         ...
 
     def receive(self, body: bytes) -> None:

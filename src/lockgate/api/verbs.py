@@ -50,6 +50,10 @@ class Lane(enum.Enum):
     WAIT = "wait"
     """Blocks on purpose, for up to a minute."""
     LINK = "link"
+    """Messages of other nodes: handed over, and done."""
+    ASK = "ask"
+    """Verbs of other nodes: a core answers them, in seconds. Leases hang on messages, which must
+    not wait for that."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +179,6 @@ VERBS: Final = (
     Verb("link_messages", "POST", f"{LINK}/messages", _L, "Messages of another node's core",
          status=204, body=_MSGPACK, lane=Lane.LINK),
     Verb("link_verbs", "POST", f"{LINK}/verbs", _L, "A verb that is this node's to carry out",
-         fails=(404, *_ENDPOINT), body=_MSGPACK, lane=Lane.LINK),
+         fails=(404, *_ENDPOINT), body=_MSGPACK, lane=Lane.ASK),
 )
 # fmt: on
