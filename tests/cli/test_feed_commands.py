@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lockgate.cli import feed_spans
 from lockgate.model.feed_status import FeedPlan, FindingDocument
 from lockgate.model.feeds import FeedState
 from tests.cli.conftest import Run
@@ -203,6 +204,30 @@ def test_a_span_is_moved_and_waited_for(run: Run, fed: Served) -> None:
     fed.service.add_node("b")
     assert run(f"feed span-move shop {spans(run)[0]} --node b --wait").code == 0
     assert run("feed spans shop").out.splitlines()[1].split()[4] == "b"
+
+
+@pytest.mark.parametrize("wanted", ["span-move shop {} --node b", "span-split shop {}"])
+def test_an_operator_that_ended_and_changed_nothing_is_failure(
+    run: Run, fed: Served, monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    """Nothing is under way, and nothing came of it: its owner died, or it was given up."""
+    fed.service.add_node("b")
+    monkeypatch.setattr(feed_spans, "GRACE_S", 0.0)
+    for verb in ("move_span", "split_span"):
+        monkeypatch.setattr(fed.service, verb, lambda *_: fed.service.feed("shop"))
+    done = run(f"feed {wanted.format(spans(run)[0])} --wait")
+    assert done.code == 1
+    assert "error: it was begun, nothing of it is under way any more" in done.err
+
+
+def test_a_merge_that_was_given_up_is_failure(
+    run: Run, fed: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(f"feed span-split shop {spans(run)[0]} --parts 2")
+    monkeypatch.setattr(feed_spans, "GRACE_S", 0.0)
+    monkeypatch.setattr(fed.service, "merge_spans", lambda *_: fed.service.feed("shop"))
+    first, second = spans(run)[:2]
+    assert run(f"feed span-merge shop {first} {second} --wait").code == 1
 
 
 def test_an_operator_that_lasts_longer_than_the_wait_is_failure(

@@ -1,9 +1,12 @@
 """`lockgate feed spans`, `span-move`, `span-split`, `span-merge`, and a feed's history.
 
 A span is a key range of one table, and runs on one node. Moving, splitting and merging are recorded
-before they take effect and finish by themselves, whoever dies meanwhile; `--wait` looks on.
+before they take effect and finish by themselves, whoever dies meanwhile; `--wait` looks on. That
+nothing is under way any more does not say that it came about (a merge is given up when a node
+dies), so `--wait` looks at the spans themselves.
 """
 
+import enum
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +19,26 @@ from lockgate.model.errors import Transient, UsageError
 
 if TYPE_CHECKING:
     from lockgate.client import Client
-    from lockgate.model.feed_status import FeedStatus
+    from lockgate.model.feed_status import FeedSpan, FeedStatus
+
+    Achieved = Callable[[dict[str, FeedSpan]], bool]
+    """Whether the spans, by their names, are as they were to be."""
 
 __all__ = ["add_to"]
 
 LOOK_S: Final = 0.5
+GRACE_S: Final = 5.0
+"""Nodes tell once a second what they run, and a new owner takes up what a dead one had begun."""
+
+
+class Seen(enum.Enum):
+    """What waiting has seen."""
+
+    DONE = "done"
+    UNDER_WAY = "under way"
+    GIVEN_UP = "given up"
+    """No operator, and it is not so."""
+
 
 SpanName = Annotated[
     str,
@@ -77,7 +95,9 @@ def span_move(
 ) -> int:
     """Run a span on another node."""
     return _carried_out(
-        lambda lg: lg.feeds.span_move(name, span, node), name, wait, timeout, url, home, as_json
+        lambda lg: lg.feeds.span_move(name, span, node),
+        lambda found: span in found and found[span].node == node,
+        *(name, wait, timeout, url, home, as_json),
     )
 
 
@@ -116,6 +136,7 @@ def span_split(
     count = parts if points or parts else 2
     return _carried_out(
         lambda lg: lg.feeds.span_split(name, span, at=points, parts=count),
+        lambda found: span not in found,
         *(name, wait, timeout, url, home, as_json),
     )
 
@@ -145,7 +166,9 @@ def span_merge(
             hint="name two or more; `lockgate feed spans` shows them",
         )
     return _carried_out(
-        lambda lg: lg.feeds.span_merge(name, spans), name, wait, timeout, url, home, as_json
+        lambda lg: lg.feeds.span_merge(name, spans),
+        lambda found: not any(span in found for span in spans),
+        *(name, wait, timeout, url, home, as_json),
     )
 
 
@@ -179,6 +202,7 @@ def add_to(app: typer.Typer) -> None:
 
 def _carried_out(
     verb: "Callable[[Client], FeedStatus]",
+    achieved: "Achieved",
     name: str,
     wait: bool,
     timeout_s: float,
@@ -186,10 +210,11 @@ def _carried_out(
     home: Path | None,
     as_json: bool,
 ) -> int:
+    seen = Seen.DONE
     with asking.node(url, home) as lg:
         status = verb(lg)
-        done = _settled(lg, name, timeout_s) if wait else True
         if wait:
+            seen = _settled(lg, name, achieved, timeout_s)
             status = lg.feeds.status(name)
     if as_json:
         output.result(status)
@@ -197,31 +222,42 @@ def _carried_out(
         from lockgate.cli import feed_show
 
         feed_show.status(status)
-    if not done:
+    if seen is Seen.UNDER_WAY:
         output.error(
             f"it is still under way after {timeout_s:g} s ({name})",
             f"it goes on by itself; `lockgate feed spans {name}` shows how far it is",
         )
-    return 0 if done else 1
+    elif seen is Seen.GIVEN_UP:
+        output.error(
+            f"it was begun, nothing of it is under way any more, and it is not so ({name})",
+            f"a node may have died meanwhile: see `lockgate feed spans {name}`, and ask again",
+        )
+    return 0 if seen is Seen.DONE else 1
 
 
-def _settled(lg: "Client", name: str, timeout_s: float) -> bool:
-    """Wait until no operator of the feed is under way."""
-    deadline = time.monotonic() + timeout_s
+def _settled(lg: "Client", name: str, achieved: "Achieved", timeout_s: float) -> Seen:
+    """Wait until no operator of the feed is under way, and say whether it came about."""
+    began = idle_since = time.monotonic()
     most = 0
+    seen = Seen.UNDER_WAY
     with progress.counted("operators done") as advance:
         while True:
             try:
-                under_way = sum(
-                    bool(span.operator) for table in lg.feeds.tables(name) for span in table.spans
-                )
+                spans = {span.span: span for table in lg.feeds.tables(name) for span in table.spans}
             except Transient as error:
                 output.note(f"{error}; trying again")
+                idle_since = time.monotonic()
             else:
-                if not under_way:
-                    return True
+                under_way = sum(bool(span.operator) for span in spans.values())
+                if under_way:
+                    seen, idle_since = Seen.UNDER_WAY, time.monotonic()
+                elif achieved(spans):
+                    return Seen.DONE
+                else:
+                    seen = Seen.GIVEN_UP
                 most = max(most, under_way)
                 advance(most - under_way, most)
-            if time.monotonic() >= deadline:
-                return False
+            now = time.monotonic()
+            if now - began >= timeout_s or now - idle_since >= GRACE_S:
+                return seen
             time.sleep(LOOK_S)

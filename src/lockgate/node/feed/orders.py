@@ -194,6 +194,8 @@ class Orders:
             one.parked = None
 
     def _copy_anew(self, order: CopyAnew) -> None:
+        if not order.done.set_running_or_notify_cancel():
+            return  # who asked has lost patience, and was told that nothing has begun
         one = self._dispatchers.get(order.span)
         try:
             if one is None or one.floors is None or one.copying or one.in_doubt or one.blocked:

@@ -37,7 +37,8 @@ class Asking:
             waiting.put(answer)
 
     def ask(self, post: Callable[[Event], None], verb: CoreVerb, timeout_s: float) -> Answer | None:
-        """The core's answer to the verb, which is under way all the same when none came in time."""
+        """The core's answer to the verb. None when none came in time: the core has it all the same,
+        and what becomes of it is not known."""
         mine: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         with self._lock:
             self._waiting[verb.request] = mine

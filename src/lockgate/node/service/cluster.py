@@ -5,14 +5,19 @@ verb of a feed ──► the coordinator      verb of a span ──► the feed'
           here? the core answers    │   elsewhere? the link carries it, that node's core answers
                                     ▼
   "not me", "not yet", no answer: look again who it is, ask again, until the time is over
-  anything else:                  done, or a refusal that people are told
+  "not begun":                    Transient: it is not wished for any more, ask again
+  "taken", and no word since:     OutcomeUnknown: it may come, or die with whoever took it
+  anything else:                  recorded, or a refusal that people are told
+
+Nothing here ends well that is not recorded: what is only in somebody's memory is forgotten when
+that node dies.
 """
 
 import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from lockgate.model.errors import Conflict, LockgateError, NotFound, Transient
+from lockgate.model.errors import Conflict, LockgateError, NotFound, OutcomeUnknown, Transient
 from lockgate.model.ids import FeedId, NodeId
 from lockgate.model.instructions import Answer
 from lockgate.model.records import COORDINATOR, FeedRecord
@@ -21,16 +26,29 @@ from lockgate.node.process import NodeProcess
 from lockgate.node.service.asking import Asking, new_request
 from lockgate.store.metastore import SqlMetastore
 
-__all__ = ["Cluster", "Link"]
+__all__ = ["BUSY", "HERE_S", "TAKEN", "Cluster", "Link"]
 
 ASK_S: Final = 20.0
 HERE_S: Final = 8.0
 """How long the core of one node may take: less than another node waits for its answer."""
 PAUSE_S: Final = 0.1
+TAKEN: Final = "under-way"
+"""Somebody has it in hand and has not said yet that it is recorded."""
+BUSY: Final = "busy"
+"""Not begun: who would do it is in the middle of something, and was told not to any more."""
 _AGAIN: Final = frozenset(
-    {"not-coordinator", "coordinator-starting", "coordinator-lost", "not-owner", "not-running"}
+    {
+        "not-coordinator",
+        "coordinator-starting",
+        "coordinator-lost",
+        "not-owner",
+        "not-running",
+        BUSY,
+    }
 )
 """Somebody else is to be asked, or the same one a little later."""
+_NOT_BEGUN: Final = frozenset({"span-busy"})
+_NOT_CERTAIN: Final = frozenset({TAKEN, OutcomeUnknown.code, "owner-lost"})
 _NOT_FOUND: Final = frozenset({"unknown-feed", "unknown-node", "unknown-span"})
 
 
@@ -92,43 +110,49 @@ class Cluster:
         record = self.records().get(feed)
         return None if record is None or record.owner is None else record.owner.node
 
-    def ask_coordinator(self, verb: Callable[[str], Verb], object_: str) -> bool:
-        """Have the coordinator do it; False when it is under way and not certain yet."""
-        return self._ask(verb, self.leader, object_)
+    def ask_coordinator(self, verb: Callable[[str], Verb], object_: str) -> None:
+        """Have the coordinator record it."""
+        self._ask(verb, self.leader, object_, ASK_S)
 
-    def ask_owner(self, verb: Callable[[str], Verb], feed: FeedId) -> bool:
-        """Have the feed's owner do it; False when it is under way and not done yet."""
-        return self._ask(verb, lambda: self.owner(feed), feed)
+    def ask_owner(self, verb: Callable[[str], Verb], feed: FeedId) -> None:
+        """Have the feed's owner record it; it is done from then on, whoever dies."""
+        self._ask(verb, lambda: self.owner(feed), feed, ASK_S)
 
     def ask_node(
-        self, verb: Callable[[str], Verb], whom: Callable[[], NodeId | None], object_: str
-    ) -> bool:
-        """Have the node do it that `whom` names; False when it is under way and not done yet."""
-        return self._ask(verb, whom, object_)
+        self,
+        verb: Callable[[str], Verb],
+        whom: Callable[[], NodeId | None],
+        object_: str,
+        patience_s: float,
+    ) -> None:
+        """Have the node do it that `whom` names."""
+        self._ask(verb, whom, object_, patience_s)
 
     def ask_here(self, verb: Verb) -> Answer:
         """What this node says, for whichever node was asked."""
         if isinstance(verb, ResyncSpan):
             return self._resync(verb)
         answer = self._asking.ask(self._process.post, verb, HERE_S)
-        return answer or Answer(verb.request, "under-way")
+        return answer or Answer(verb.request, TAKEN)
 
     # --- inside -----------------------------------------------------------------------------------
 
     def _ask(
-        self, make: Callable[[str], Verb], whom: Callable[[], NodeId | None], object_: str
-    ) -> bool:
-        deadline = time.monotonic() + ASK_S
+        self,
+        make: Callable[[str], Verb],
+        whom: Callable[[], NodeId | None],
+        object_: str,
+        patience_s: float,
+    ) -> None:
+        deadline = time.monotonic() + patience_s
         why = "nobody is there to do it"
         while time.monotonic() < deadline:
             node = whom()
             answer = None if node is None else self._answer_of(node, make(new_request()))
             if isinstance(answer, Answer):
-                if answer.code == "under-way":
-                    return False
                 if answer.code not in _AGAIN:
                     _raise_refusal(answer, object_)
-                    return True
+                    return
                 why = answer.what
             elif answer is not None:
                 why = str(answer)
@@ -152,5 +176,13 @@ class Cluster:
 def _raise_refusal(answer: Answer, object_: str) -> None:
     if not answer.code:
         return
+    if answer.code in _NOT_CERTAIN:
+        raise OutcomeUnknown(
+            answer.what or "it was asked for, and nobody has said in time that it is recorded",
+            object_=object_,
+            hint=answer.hint or "see whether it came about, and ask again if it did not",
+        )
+    if answer.code in _NOT_BEGUN:
+        raise Transient(answer.what, object_=object_, hint=answer.hint)
     kind = NotFound if answer.code in _NOT_FOUND else Conflict
     raise kind(answer.what, object_=object_, hint=answer.hint)

@@ -17,14 +17,15 @@ from lockgate.model.feed_status import FeedPlan, FeedStatus
 from lockgate.model.feeds import FeedState
 from lockgate.model.ids import FeedId
 from lockgate.node.feed import setup
-from lockgate.node.link.wire import ResyncSpan, Verb
+from lockgate.node.link.wire import ResyncSpan
 from lockgate.node.service import planning
 from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.contexts import Contexts, config_of
 from lockgate.node.service.going import check_runs, live
 from lockgate.node.service.keeper import Keeper
+from lockgate.node.service.noting import BEGUN, noted
 from lockgate.node.service.positions import parse_lsn
-from lockgate.node.service.resync import span_to_resync
+from lockgate.node.service.resync import RESYNC_S, span_to_resync
 from lockgate.node.service.statuses import Statuses
 from lockgate.node.service.stores import Stores
 
@@ -106,19 +107,19 @@ class FeedDesk:
                 object_=feed,
                 hint=f"pause it when it runs; `lockgate feed status {feed}` says how far it is",
             )
-        self._tell(lambda request: PauseFeed(request, feed), feed)
-        self._stores.history.write(who, "feed pause", feed, outcome="done")
+        with noted(self._stores.history, who, "feed pause", feed):
+            self._cluster.ask_coordinator(lambda request: PauseFeed(request, feed), feed)
         return self._statuses.one(feed)
 
     def resume(self, feed: FeedId, who: str) -> FeedStatus:
         """Let a stopped or failed one run again, or be set up again."""
         entry = live(self._statuses, feed)
-        if entry.error:
-            self._stores.feeds.change(feed, lambda now: msgspec.structs.replace(now, error=""))
-            self._keeper.knock(feed)
-        if self._is_recorded(feed):
-            self._tell(lambda request: ResumeFeed(request, feed), feed)
-        self._stores.history.write(who, "feed resume", feed, outcome="done")
+        with noted(self._stores.history, who, "feed resume", feed):
+            if entry.error:
+                self._stores.feeds.change(feed, lambda now: msgspec.structs.replace(now, error=""))
+                self._keeper.knock(feed)
+            if self._is_recorded(feed):
+                self._cluster.ask_coordinator(lambda request: ResumeFeed(request, feed), feed)
         return self._statuses.one(feed)
 
     def remove(self, feed: FeedId, who: str) -> None:
@@ -129,9 +130,6 @@ class FeedDesk:
         self._stores.history.write(who, "feed remove", feed, outcome="recorded")
         self._keeper.knock(feed)
         self._wait(lambda: self._stores.feeds.read(feed) is None, REMOVE_S)
-
-    def _tell(self, verb: Callable[[str], Verb], feed: FeedId) -> None:
-        self._cluster.ask_coordinator(verb, feed)
 
     def _wait(self, done: Callable[[], bool], timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
@@ -169,12 +167,13 @@ class FeedDesk:
         live(self._statuses, feed)
         check_runs(self._statuses, self._cluster, feed)
         span, _ = span_to_resync(self._statuses, feed, table)
-        self._cluster.ask_node(
-            lambda request: ResyncSpan(request, feed, span),
-            lambda: span_to_resync(self._statuses, feed, table)[1],
-            table,
-        )
-        self._stores.history.write(who, "feed resync", feed, table, "begun")
+        with noted(self._stores.history, who, "feed resync", feed, table, BEGUN):
+            self._cluster.ask_node(
+                lambda request: ResyncSpan(request, feed, span),
+                lambda: span_to_resync(self._statuses, feed, table)[1],
+                table,
+                RESYNC_S,
+            )
         return self._statuses.one(feed)
 
 

@@ -6,6 +6,7 @@ from lockgate.model.errors import NotFound
 from lockgate.model.events import DrainNode
 from lockgate.model.records import COORDINATOR, DrainRecord, DrainState
 from lockgate.node.service.cluster import Cluster
+from lockgate.node.service.noting import noted
 from lockgate.node.service.remarks import Remark, decoded
 from lockgate.node.service.stores import Stores
 from lockgate.store.members import NodeRow
@@ -48,8 +49,8 @@ class NodeDesk:
     def drain(self, name: str, who: str) -> NodeStatus:
         """Have everything leave a node."""
         self.one(name)
-        self._cluster.ask_coordinator(lambda request: DrainNode(request, name), name)
-        self._stores.history.write(who, "node drain", name, outcome="done")
+        with noted(self._stores.history, who, "node drain", name):
+            self._cluster.ask_coordinator(lambda request: DrainNode(request, name), name)
         return self.one(name)
 
     def _drains(self) -> dict[str, DrainRecord]:

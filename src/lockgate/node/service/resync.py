@@ -3,23 +3,32 @@
 The rows go, and that they are to be copied is written, in one transaction at the sink under the
 token of the span; so whoever runs the span from then on copies it, whatever happens to the node
 that was asked. The way there is like that of any verb: to the node that runs the span.
+
+Its engine takes orders between rounds, and a round may last. An order that nobody waits for any
+more is taken back: what is told to have not begun must not begin behind somebody's back.
 """
 
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from typing import Final
 
-from lockgate.model.errors import Conflict, LockgateError, NotFound, Transient
+from lockgate.model.errors import Conflict, LockgateError, NotFound, OutcomeUnknown, Transient
 from lockgate.model.ids import FeedId, SpanId
 from lockgate.model.instructions import Answer
 from lockgate.model.spans import WHOLE
 from lockgate.node.executor import FeedExecutor
 from lockgate.node.link.wire import ResyncSpan
+from lockgate.node.service.cluster import BUSY, HERE_S
 from lockgate.node.service.contexts import config_of
 from lockgate.node.service.statuses import Statuses
 
-__all__ = ["span_to_resync", "start_here"]
+__all__ = ["RESYNC_S", "span_to_resync", "start_here"]
 
-HERE_S: Final = 8.0
+RESYNC_S: Final = 60.0
+"""How long it is asked for, again and again: most rounds are over by then, whatever they apply."""
+BEGIN_S: Final = HERE_S - 2.0
+END_S: Final = HERE_S - BEGIN_S
+"""Emptying the table at the sink, once it has begun."""
 
 
 def span_to_resync(statuses: Statuses, feed: FeedId, table: str) -> tuple[SpanId, str]:
@@ -52,12 +61,33 @@ def span_to_resync(statuses: Statuses, feed: FeedId, table: str) -> tuple[SpanId
 
 def start_here(executor: FeedExecutor, asked: ResyncSpan) -> Answer:
     """Begin it on this node, and answer as a core would."""
+    done = executor.copy_anew(asked.feed, asked.span)
     try:
-        executor.copy_anew(asked.feed, asked.span).result(HERE_S)
+        _result(done)
     except NotInTime:
-        return Answer(asked.request, "under-way")
+        hint = "ask again when its lag is less: `lockgate feed status` tells"
+        return Answer(asked.request, BUSY, "the feed is in the middle of a long round", hint)
     except Transient as error:
         return Answer(asked.request, "not-owner", str(error), error.hint)
     except LockgateError as error:
         return Answer(asked.request, error.code, str(error), error.hint)
     return Answer(asked.request)
+
+
+def _result(done: "Future[None]") -> None:
+    """Raises NotInTime when it has not begun, and never will."""
+    try:
+        done.result(BEGIN_S)
+    except NotInTime:
+        if done.cancel():
+            raise
+    else:
+        return
+    try:
+        done.result(END_S)
+    except NotInTime:
+        raise OutcomeUnknown(
+            "the target has not said in time whether the table's rows are gone",
+            object_="resync",
+            hint="`lockgate feed tables` shows the table as copying if it has begun",
+        ) from None

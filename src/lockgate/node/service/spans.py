@@ -1,7 +1,8 @@
 """What people ask of spans: where they run, and how a table is cut.
 
-Every change is an operator of the feed's owner: recorded there, finished or cleaned up by a
-successor. What takes longer than somebody waits goes on by itself, and the history says so.
+Every change is an operator of the feed's owner: recorded there before anybody is told that it went
+well, finished or cleaned up by a successor. What cannot begin soon is told to have not begun, and
+is not wished for any more.
 """
 
 import itertools
@@ -9,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from lockgate.endpoints.postgres.connect import connect
-from lockgate.model.errors import Conflict, LockgateError, NotFound, Transient, UsageError
+from lockgate.model.errors import Conflict, NotFound, UsageError
 from lockgate.model.events import MergeSpans, MoveSpan, SplitSpan
 from lockgate.model.feed_status import FeedStatus
 from lockgate.model.ids import FeedId, SpanId, TableId
@@ -20,6 +21,7 @@ from lockgate.node.link.wire import Verb
 from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.contexts import Contexts, config_of
 from lockgate.node.service.going import check_runs, live
+from lockgate.node.service.noting import noted
 from lockgate.node.service.statuses import Statuses
 from lockgate.node.service.stores import Stores
 
@@ -111,20 +113,15 @@ class SpanDesk:
     def _change(
         self, feed: FeedId, verb: str, detail: str, who: str, make: Callable[[str], Verb]
     ) -> FeedStatus:
-        """Have the owner do it; what takes longer goes on by itself, and the history says so."""
+        """Have the owner record it; from then on it goes on by itself."""
         check_runs(self._statuses, self._cluster, feed)
-        try:
-            done = self._cluster.ask_owner(make, feed)
-        except LockgateError as error:
-            outcome = "refused" if not isinstance(error, Transient) else "not answered"
-            self._stores.history.write(who, verb, feed, detail, f"{outcome}: {error}")
-            raise
-        self._stores.history.write(who, verb, feed, detail, "done" if done else "under way")
+        with noted(self._stores.history, who, verb, feed, detail):
+            self._cluster.ask_owner(make, feed)
         return self._statuses.one(feed)
 
 
 def _cuts(range_: KeyRange, points: Sequence[str], parts: int | None) -> tuple[bytes, ...]:
-    """Where the range is cut. Keys are hashes of eight bytes (`sink.keys`)."""
+    """Where the range is cut. Keys are hashes of eight bytes (`endpoints.keys`)."""
     if bool(points) == (parts is not None):
         raise UsageError(
             "a split needs either points or a number of parts",

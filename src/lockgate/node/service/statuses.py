@@ -18,7 +18,7 @@ from lockgate.model.errors import LockgateError, NotFound, Transient
 from lockgate.model.feed_status import CopyProgress, FeedSpan, FeedStatus, FeedTable
 from lockgate.model.feeds import FeedState
 from lockgate.model.ids import FeedId
-from lockgate.model.records import FeedRecord, SpanRecord, feed_scope
+from lockgate.model.records import FeedRecord, OperatorRecord, Record, SpanRecord, feed_scope
 from lockgate.model.secret import Secret
 from lockgate.model.selection import target_of
 from lockgate.model.spans import TRIGGER
@@ -91,8 +91,12 @@ class Statuses:
             for each in one.remark.owner.operators
             for span in each.spans
         }
+        records = self._records(feed)
+        # What nodes remark is a second old; an operator is in the records before anybody is told.
+        operators = [record for record in records if isinstance(record, OperatorRecord)]
+        busy |= {span: each.kind.value for each in operators for span in each.spans}
         by_table: dict[str, list[FeedSpan]] = {}
-        for record in self.spans(feed):
+        for record in _spans(records):
             shown = _span(record, remarks.get(record.id), busy.get(record.id, ""))
             by_table.setdefault(record.span.table, []).append(shown)
         found: list[FeedTable] = []
@@ -103,6 +107,9 @@ class Statuses:
 
     def spans(self, feed: FeedId) -> list[SpanRecord]:
         """The feed's spans as its owner has them recorded, without the trigger's."""
+        return _spans(self._records(feed))
+
+    def _records(self, feed: FeedId) -> tuple[Record, ...]:
         loaded = self._stores.metastore.look(feed_scope(feed))
         if isinstance(loaded, LoadFailed):
             raise Transient(
@@ -111,11 +118,7 @@ class Statuses:
                 hint="ask again in a moment",
                 cause=loaded.why,
             )
-        return [
-            record
-            for record in loaded.records
-            if isinstance(record, SpanRecord) and record.id != TRIGGER
-        ]
+        return loaded.records
 
     def _said(self, feed: FeedId | None = None) -> dict[FeedId, list[_Said]]:
         """The remarks of nodes that are there; those of this node are of now."""
@@ -237,6 +240,10 @@ def _shown(written: Secret) -> str:
 
 
 # --- one table ------------------------------------------------------------------------------------
+
+
+def _spans(records: Iterable[Record]) -> list[SpanRecord]:
+    return [each for each in records if isinstance(each, SpanRecord) and each.id != TRIGGER]
 
 
 def _span(record: SpanRecord, said: tuple[str, SpanRemark] | None, operator: str) -> FeedSpan:
