@@ -11,10 +11,15 @@ nothing to guess.
 import enum
 import hashlib
 from dataclasses import dataclass
+from typing import Final
 
 from lockgate.model.secret import Secret
 
-__all__ = ["AccessToken", "Role", "digest_of"]
+__all__ = ["HOME_TOKENS", "AccessToken", "Role", "digest_of"]
+
+HOME_TOKENS: Final = "home-"
+"""So begin the names of tokens that nodes write into their homes, and of no others: a node that
+starts replaces the one of its name."""
 
 
 class Role(enum.Enum):

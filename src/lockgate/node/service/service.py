@@ -33,7 +33,7 @@ from lockgate.model.feed_status import FeedPlan, FeedStatus, FeedTable
 from lockgate.model.ids import NodeId
 from lockgate.model.secret import Secret
 from lockgate.model.server_config import ServerConfig
-from lockgate.model.tokens import AccessToken, Role, digest_of
+from lockgate.model.tokens import HOME_TOKENS, AccessToken, Role, digest_of
 from lockgate.node.executor import FeedExecutor, SinkCloser
 from lockgate.node.home import Home, HomeMetastore
 from lockgate.node.link.addresses import Addresses
@@ -95,6 +95,7 @@ class NodeService:
             self._open(CoreConfig(_timing(lease_ms)))
             self._process.start()
             self._wait_joined()
+            self._let_owner_in()
             self._keeper.start()
             self._reporter.start()
         except BaseException:
@@ -106,9 +107,6 @@ class NodeService:
         self._stores = stores = Stores.of(self._metastore)
         self._link_key = Secret(stores.settings.once("link_key", secrets.token_urlsafe(32)))
         installation = stores.settings.once(INSTALLATION, secrets.token_hex(8))
-        stores.tokens.write(
-            AccessToken(f"home-{config.node}", Role.ADMIN, digest_of(self._home_token))
-        )
         files = SegmentFiles(self._changelog_root(stores))
         contexts = Contexts(stores, files, self._spark.handle, self._telemetry.feeds)
         self._asking = Asking()
@@ -201,6 +199,14 @@ class NodeService:
                     hint="see that the metastore can be written; start the node again",
                 )
             time.sleep(0.02)
+
+    def _let_owner_in(self) -> None:
+        """Have the home's token open the API. Only a node that has joined may: before, another
+        process may be the node of this name, and the token under that name is of its home."""
+        token = AccessToken(
+            f"{HOME_TOKENS}{self._config.node}", Role.ADMIN, digest_of(self._home_token)
+        )
+        self._stores.tokens.write(token)
 
     def stop(self) -> None:
         """Stop all work here, then give the lease back."""
@@ -340,6 +346,12 @@ class NodeService:
 
     def add_token(self, name: str, role: Role, who: str) -> Secret:
         """A new token under this name; one that is there must be removed first."""
+        if name.startswith(HOME_TOKENS):
+            raise UsageError(
+                f"names that begin with {HOME_TOKENS} are for the tokens of nodes' homes",
+                object_="name",
+                hint="choose another name",
+            )
         if any(each.name == name for each in self.tokens()):
             raise Conflict("a token of this name exists", object_=name, hint="remove it first")
         token = Secret(secrets.token_urlsafe(32))
