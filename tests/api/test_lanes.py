@@ -76,6 +76,23 @@ def test_who_gives_up_in_the_queue_leaves_no_slot_behind() -> None:
     asyncio.run(run())
 
 
+def test_a_thread_that_cannot_be_started_leaves_its_slot_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def run() -> None:
+        slots = Slots("test", 1, 0)
+        with monkeypatch.context() as poor:
+            poor.setattr(threading.Thread, "start", no_thread)
+            with pytest.raises(Busy):
+                await slots.run(lambda: None)
+        assert await slots.run(lambda: "free") == "free"
+
+    asyncio.run(run())
+
+
 def test_a_closed_lane_lets_everybody_go() -> None:
     async def run() -> None:
         slots = Slots("test", 1, 5)

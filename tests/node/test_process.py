@@ -1,6 +1,7 @@
 """A node's process drives the core: a lone node becomes coordinator and runs a feed."""
 
 import queue
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from lockgate.core.node import NodeCore
 from lockgate.model.config import CoreConfig, Timing
+from lockgate.model.errors import Transient
 from lockgate.model.events import (
     CreateFeed,
     DispatcherAdvanced,
@@ -135,3 +137,16 @@ def test_ticks_that_take_longer_than_their_pause_leave_time_for_everything_else(
     for _ in range(10):
         assert lone.process.look(lambda core: core.node, 5.0) == "local"
     lone.close()
+
+
+def test_a_core_that_is_too_busy_to_be_seen_is_asked_again_later(lone: Lone) -> None:
+    go = threading.Event()
+    busy = threading.Thread(target=lone.process.look, args=(lambda _: go.wait(60), 60.0))
+    busy.start()
+    try:
+        with pytest.raises(Transient, match="does not show itself"):
+            lone.process.look(lambda core: core.node, 0.1)
+    finally:
+        go.set()
+        busy.join()
+    assert lone.process.look(lambda core: core.node) == "local"

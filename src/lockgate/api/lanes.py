@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Busy(Exception):
-    """There is no slot, and no room to wait for one."""
+    """There is no slot and no room to wait for one, or no thread to be had."""
 
 
 class Slots:
@@ -81,8 +81,12 @@ class Slots:
             with contextlib.suppress(RuntimeError):  # the loop is over: nobody wants the answer
                 loop.call_soon_threadsafe(ended, result, failed)
 
+        try:
+            threading.Thread(target=work, name=f"api-{self.name}", daemon=True).start()
+        except RuntimeError as error:  # the machine has no thread left; it will have some again
+            self._free()
+            raise Busy(self.name) from error
         self._answers.add(answer)
-        threading.Thread(target=work, name=f"api-{self.name}", daemon=True).start()
         return await answer
 
     def close(self) -> None:

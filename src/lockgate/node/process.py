@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeVar
 from lockgate.core.node import NodeCore
 from lockgate.core.ports import Executor, Metastore, SinkFence, Transport
 from lockgate.model.config import CoreConfig
+from lockgate.model.errors import Transient
 from lockgate.model.events import Event, Tick
 from lockgate.model.ids import Millis, NodeId, NodeRef
 from lockgate.model.instructions import (
@@ -148,7 +149,7 @@ class NodeProcess:
     def look(self, look: Callable[[NodeCore], _Seen], timeout_s: float = 10.0) -> _Seen:
         """What `look` sees of the core, between two events. It must change nothing.
 
-        Raises what has ended the process.
+        Raises what has ended the process, and Transient when the core is too busy to be seen.
         """
         asked = _Look(look)
         self._events.put(asked)
@@ -160,7 +161,11 @@ class NodeProcess:
                 if self.failure is not None:
                     raise self.failure from None
                 if time.monotonic() > deadline:
-                    raise
+                    raise Transient(
+                        "the node's core does not show itself",
+                        object_=self.node,
+                        hint="ask again in a moment, or ask another node",
+                    ) from None
             else:
                 return seen
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from lockgate.core.maintainer.maintainer import Maintainer
 from lockgate.core.node import NodeCore
-from lockgate.model.errors import LockgateError
+from lockgate.model.errors import LockgateError, MetastoreUnavailable, Terminal
 from lockgate.model.ids import FeedId, NodeRef
 from lockgate.node.executor import FeedExecutor
 from lockgate.node.feed.engine import FeedEngine
@@ -25,6 +25,8 @@ __all__ = ["Reporter", "remark_of"]
 
 EVERY_S: Final = 1.0
 FRESH_S: Final = 10.0
+LOOK_S: Final = 3.0
+"""How long the core may keep those waiting who want to know how things are."""
 _WORRIES_MAX: Final = 20
 
 _log = logging.getLogger("lockgate.node")
@@ -70,18 +72,18 @@ class Reporter:
             try:
                 self.report()
                 self._executor.rest()
-            except LockgateError as error:
+            except (MetastoreUnavailable, Terminal) as error:
                 _log.debug("a report could not be written: %s", error)
-            except TimeoutError:
-                _log.warning("the node's core does not show itself")
+            except LockgateError as error:
+                _log.warning("there is nothing to report: %s", error)
             except Exception:
                 if self._process.failure is not None:
                     return
                 _log.exception("a report broke")
 
     def remarks(self) -> dict[FeedId, Remark]:
-        """What there is to say now."""
-        return _remarks(self._process.look(_owners), self._executor, self._worries())
+        """What there is to say now. Raises Transient when the core does not show itself."""
+        return _remarks(self._process.look(_owners, LOOK_S), self._executor, self._worries())
 
     def report(self) -> None:
         """Write what is new since the last time."""

@@ -121,17 +121,23 @@ class Statuses:
         return loaded.records
 
     def _said(self, feed: FeedId | None = None) -> dict[FeedId, list[_Said]]:
-        """The remarks of nodes that are there; those of this node are of now."""
-        me, here = self._cluster.me, self._here()
+        """The remarks of nodes that are there; those of this node are of now, or what it reported
+        last when its core is too busy to be seen."""
+        here: dict[FeedId, Remark] | None
+        try:
+            here = self._here()
+        except Transient:
+            here = None
+        me = self._cluster.me
         lives = {(row.node, row.incarnation) for row in self._stores.members.all() if row.alive}
         reports = self._stores.reports.all() if feed is None else self._stores.reports.of(feed)
         found: dict[FeedId, list[_Said]] = {}
         for report in reports:
             remark = decoded(report.body)
             known = remark is not None and (report.node, report.incarnation) in lives
-            if remark is not None and known and report.node != me:
+            if remark is not None and known and (here is None or report.node != me):
                 found.setdefault(report.feed, []).append(_Said(report.node, remark))
-        for name, remark in here.items():
+        for name, remark in (here or {}).items():
             found.setdefault(name, []).append(_Said(me, remark))
         return found
 
