@@ -11,7 +11,7 @@ other looks and compares again.
     kill    the last commit there is
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Self
 
 import pyarrow as pa
@@ -48,8 +48,18 @@ class FencedTable:
         self._handle = handle
 
     @classmethod
-    def create(cls, place: Place, schema: pa.Schema, token: Token, position: Position = 0) -> Self:
-        """Make it, owned by the token from its first commit; or open it when it is there."""
+    def create(
+        cls,
+        place: Place,
+        schema: pa.Schema,
+        token: Token,
+        position: Position = 0,
+        notes: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Make it, owned by the token from its first commit; or open it when it is there.
+
+        `notes` are kept with it for ever.
+        """
         with faults("create", place):
             try:
                 handle = DeltaTable.create(
@@ -57,7 +67,8 @@ class FencedTable:
                     schema,
                     storage_options=place.options,
                     commit_properties=_properties(token, position),
-                    configuration={"delta.checkpointInterval": "50"},
+                    configuration={"delta.checkpointInterval": "50", **(notes or {})},
+                    raise_if_key_not_exists=False,
                 )
             except DeltaError:
                 # Somebody else made it meanwhile, or nothing can be made here.
@@ -84,6 +95,15 @@ class FencedTable:
     def handle(self) -> DeltaTable:
         """As of the last look."""
         return self._handle
+
+    @property
+    def notes(self) -> Mapping[str, str | None]:
+        return self._handle.metadata().configuration
+
+    @property
+    def schema(self) -> pa.Schema:
+        """As of the last look."""
+        return pa.schema(self._handle.schema())
 
     def look(self) -> Marks:
         """The newest state."""
@@ -140,7 +160,7 @@ class FencedTable:
                     self._handle.create_write_transaction(
                         wanted,
                         "append",
-                        schema or pa.schema(self._handle.schema()),
+                        schema or self.schema,
                         commit_properties=_properties(token, to, dead=dead),
                     )
                 except CommitFailedError:

@@ -1,6 +1,7 @@
 """Where a Delta table is, and how its store is reached."""
 
 import msgspec
+from pyarrow import fs
 
 from lockgate.model.secret import Secret
 from lockgate.model.value import Value
@@ -20,6 +21,13 @@ class Place(Value, frozen=True):
     @property
     def options(self) -> dict[str, str]:
         return {name: value.reveal() for name, value in self.settings.items()}
+
+    def filesystem(self) -> tuple[fs.FileSystem, str]:
+        """The store, and where in it the place is."""
+        if "://" not in self.url:
+            return fs.LocalFileSystem(), self.url
+        files, base = fs.FileSystem.from_uri(self.url)
+        return files, base
 
     def child(self, name: str) -> "Place":
         """One below it."""

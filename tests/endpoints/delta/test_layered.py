@@ -1,0 +1,213 @@
+"""A table in two layers: the same answer before, during and after a drain (L1, L6, L8, L9)."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lockgate.endpoints.delta import rewriting
+from lockgate.endpoints.delta.changes import DELETE, OP, POSITION, PUT, SEQ, WIPE, ingest_schema
+from lockgate.endpoints.delta.fenced import TableDead
+from lockgate.endpoints.delta.files import live_files
+from lockgate.endpoints.delta.layered import DrainOvertaken, LayeredTable
+from lockgate.endpoints.delta.place import Place
+from lockgate.model.errors import StaleOwner
+from lockgate.model.ids import Token
+
+ROWS = pa.schema([("id", pa.int64()), ("part", pa.string()), ("v", pa.int64())])
+LEADER, DISPATCHER = Token(1, 1, 1), Token(5, 1, 1)
+Rows = dict[tuple[int, str], int | None]
+
+
+class Writer:
+    """Lands changes, and keeps what a table would be after them."""
+
+    def __init__(self, table: LayeredTable) -> None:
+        self.table = table
+        self.rows: Rows = {}
+        self.position = self.seq = 0
+
+    def land(self, *changes: tuple[str, int, str, int | None]) -> None:
+        out = []
+        for op, id_, part, v in changes:
+            self.position += 10
+            self.seq += 1
+            row: dict[str, Any] = {"id": id_, "part": part, "v": v}
+            if op == WIPE:
+                row = dict.fromkeys(row)
+                self.rows.clear()
+            elif op == PUT:
+                self.rows[id_, part] = v
+            else:
+                self.rows.pop((id_, part), None)
+            out.append({**row, POSITION: self.position, SEQ: self.seq, OP: op})
+        self.table.land(
+            DISPATCHER, pa.Table.from_pylist(out, schema=ingest_schema(ROWS)), self.position
+        )
+
+    def put(self, *ids: int, v: int = 0) -> None:
+        self.land(*((PUT, id_, "a", v) for id_ in ids))
+
+
+def _rows(found: pa.Table) -> Rows:
+    rows = [tuple(row.values()) for row in found.to_pylist()]
+    assert len({row[:2] for row in rows}) == len(rows), "a key is there twice"
+    return {(id_, part): v for id_, part, v in rows}
+
+
+@pytest.fixture
+def table(place: Place) -> LayeredTable:
+    return LayeredTable.create(place, "h", ROWS, ["id", "part"], LEADER, DISPATCHER)
+
+
+@pytest.fixture
+def writer(table: LayeredTable) -> Writer:
+    return Writer(table)
+
+
+@pytest.fixture
+def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewriting, "ROWS_MAX", 8)
+
+
+# --- reading and draining -------------------------------------------------------------------------
+
+
+changes = st.tuples(
+    st.sampled_from([PUT] * 6 + [DELETE] * 3 + [WIPE]),
+    st.integers(0, 40),
+    st.sampled_from("ab"),
+    st.none() | st.integers(0, 9),
+)
+batches = st.lists(changes, min_size=1, max_size=12)
+steps = st.lists(batches | st.sampled_from(["drain", "drain", "prune"]), max_size=12)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(steps=steps)
+def test_whatever_is_landed_drained_and_pruned_the_answer_is_the_same(
+    steps: list[Any], tmp_path_factory: pytest.TempPathFactory, small_files: None
+) -> None:
+    folder = tmp_path_factory.mktemp("lake")
+    table = LayeredTable.create(
+        Place(str(folder), "t"), "h", ROWS, ["id", "part"], LEADER, DISPATCHER
+    )
+    writer = Writer(table)
+    seen = table.snapshot()
+    then = dict(writer.rows)
+    for step in steps:
+        if step == "drain":
+            table.drain(LEADER)
+        elif step == "prune":
+            table.prune(DISPATCHER)
+        else:
+            writer.land(*step)
+        assert _rows(table.read()) == writer.rows
+        assert _rows(table.read(seen)) == then, "who began to read before sees what was there"
+        seen, then = table.snapshot(), dict(writer.rows)
+        assert table.size_bytes() == _bytes_named(table)
+    table.drain(LEADER)
+    stable = pl.read_delta(str(folder / "stable")).to_arrow().cast(ROWS)
+    assert _rows(stable) == writer.rows, "any reader of Delta reads stable"
+
+
+def _bytes_named(table: LayeredTable) -> int:
+    return sum(
+        Path(layer.handle.table_uri.removeprefix("file://"), file.path).stat().st_size
+        for layer in (table.stable, table.ingest)
+        for file in live_files(layer.handle)
+    )
+
+
+def test_a_drain_that_is_run_again_changes_nothing(table: LayeredTable, writer: Writer) -> None:
+    writer.put(1, 2, 3)
+    assert table.drain(LEADER) is not None
+    version = table.stable.look().version
+    assert table.drain(LEADER) is None
+    assert table.stable.look().version == version
+
+
+def test_a_batch_that_is_landed_again_is_there_once(table: LayeredTable, writer: Writer) -> None:
+    writer.put(1)
+    again = pa.Table.from_pylist(
+        [{"id": 1, "part": "a", "v": 0, POSITION: 10, SEQ: 1, OP: PUT}], schema=ingest_schema(ROWS)
+    )
+    table.land(DISPATCHER, again, 10)
+    assert len(table.snapshot().ingest) == 1
+
+
+def test_a_drain_that_was_overtaken_lands_nothing(
+    table: LayeredTable, writer: Writer, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer.put(1, 2)
+    table.drain(LEADER)
+    writer.put(2, 3, v=1)
+    other = LayeredTable.open(place, "h")
+    rewritten = LayeredTable._rewritten
+
+    def slow(self: LayeredTable, *args: Any) -> Any:
+        if self is table:
+            other.drain(LEADER)
+        return rewritten(self, *args)
+
+    monkeypatch.setattr(LayeredTable, "_rewritten", slow)
+    with pytest.raises(DrainOvertaken):
+        table.drain(LEADER)
+    assert _rows(table.read()) == writer.rows
+    assert table.stable.look().position == writer.position
+
+
+def test_a_former_leader_drains_nothing(table: LayeredTable, writer: Writer) -> None:
+    writer.put(1)
+    table.stable.claim(Token(2, 1, 2))
+    with pytest.raises(StaleOwner):
+        table.drain(LEADER)
+    assert table.stable.look().position == 0
+    assert _rows(table.read()) == writer.rows
+
+
+def test_a_dropped_table_is_not_drained(table: LayeredTable, writer: Writer) -> None:
+    writer.put(1)
+    table.kill(LEADER)
+    with pytest.raises(TableDead):
+        table.drain(LEADER)
+
+
+# --- what is rewritten ----------------------------------------------------------------------------
+
+
+def test_only_files_that_hold_touched_keys_are_rewritten(
+    table: LayeredTable, writer: Writer, small_files: None
+) -> None:
+    for at in range(0, 40, 8):
+        writer.put(*range(at, at + 8))
+        table.drain(LEADER)
+    before = {file.path for file in table.snapshot().stable}
+    assert len(before) == 5
+    writer.put(17, v=5)
+    writer.land((DELETE, 19, "a", None))
+    table.drain(LEADER)
+    assert len(before - {file.path for file in table.snapshot().stable}) == 1
+    assert _rows(table.read()) == writer.rows
+
+
+def test_keys_that_only_grow_leave_full_files_alone(
+    table: LayeredTable, writer: Writer, small_files: None
+) -> None:
+    writer.put(*range(8))
+    table.drain(LEADER)
+    before = {file.path for file in table.snapshot().stable}
+    writer.put(100, 101)
+    table.drain(LEADER)
+    assert before < {file.path for file in table.snapshot().stable}
+
+
+def test_small_files_are_filled_up(table: LayeredTable, writer: Writer, small_files: None) -> None:
+    for id_ in range(4):
+        writer.put(id_)
+        table.drain(LEADER)
+    assert len(table.snapshot().stable) == 1
