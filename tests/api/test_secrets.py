@@ -1,5 +1,6 @@
 """Planted secrets: given to the interface, and searched for in everything that comes out of it."""
 
+import dataclasses
 import io
 import json
 from collections.abc import Iterator
@@ -8,9 +9,10 @@ import httpx
 import pytest
 import structlog
 
-from lockgate.api.scrub import Scrubber
+from lockgate.api.scrub import _ADDRESSES, _TEXTS, Scrubber
 from lockgate.api.server import serve
-from lockgate.model.documents import EndpointReport
+from lockgate.model import documents, feed_status
+from lockgate.model.documents import EndpointReport, HistoryEntry
 from lockgate.model.errors import (
     Conflict,
     DataRefused,
@@ -19,7 +21,8 @@ from lockgate.model.errors import (
     Transient,
     UsageError,
 )
-from lockgate.model.feed_status import FindingDocument
+from lockgate.model.feed_status import CopyProgress, FeedStatus, FindingDocument
+from lockgate.model.feeds import FeedState
 from lockgate.model.secret import Secret
 from lockgate.model.tokens import Role
 from tests.api.conftest import ROOMY, Ask
@@ -222,3 +225,37 @@ def test_lines_of_others_are_scrubbed_too(log: io.StringIO, scrubber: Scrubber) 
         structlog.get_logger("elsewhere").exception("failed")
     assert "said ***" in log.getvalue()
     _assert_absent([PLANTED], log.getvalue())
+
+
+NAMES = {
+    *("name", "kind", "feeds", "who", "verb", "object", "node", "owner", "at", "version", "status"),
+    *("span", "table", "columns", "left_out", "masked", "key", "rows", "operator"),
+    *("state", "severity", "code", "low", "high", "position", "checkpoint", "resolved"),
+}
+"""Fields of documents that hold what people called something, or one of few words, or numbers."""
+
+
+def test_every_text_of_a_document_is_scrubbed() -> None:
+    found = {
+        field.name
+        for module in (documents, feed_status)
+        for kind in vars(module).values()
+        if dataclasses.is_dataclass(kind)
+        for field in dataclasses.fields(kind)
+        if field.type in {str, tuple[str, ...]}
+    }
+    assert found - NAMES <= _TEXTS | _ADDRESSES, "say whether it is a text or a name"
+    assert not NAMES & (_TEXTS | _ADDRESSES)
+
+
+def test_what_came_of_a_wish_and_what_to_do_next_tell_no_password(scrubber: Scrubber) -> None:
+    scrubber.learn(Secret(f"postgres://app:{PLANTED}@db.example/shop"))
+    entry = HistoryEntry(1, "", "ann", "feed create", "shop", "", f"refused: {PLANTED}")
+    status = FeedStatus(
+        *("shop", FeedState.NORMAL, 1, "", "", "", None, 1, 1, CopyProgress()),
+        next_steps=(f"look at {PLANTED}",),
+        notes=(f"since {PLANTED}",),
+    )
+    shown = [str(scrubber.document(document)) for document in (entry, status)]
+    _assert_absent([PLANTED], *shown)
+    assert "refused: ***" in shown[0]

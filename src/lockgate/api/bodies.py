@@ -58,7 +58,8 @@ Name = Annotated[
 Text = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\x00]*$")]
 Condition = Annotated[str, Field(min_length=1, max_length=10_000, pattern=r"^[^\x00]*$")]
 Address = Annotated[SecretStr, Field(min_length=1, max_length=4096), AfterValidator(_no_nul)]
-KeyHash = Annotated[str, Field(pattern=r"^([0-9a-fA-F]{2}){1,64}$")]
+KeyHash = Annotated[str, Field(pattern=r"^([0-9a-fA-F]{2}){1,8}$")]
+"""Its first digits: "80" is the middle of all hashes."""
 
 
 class _Body(BaseModel):

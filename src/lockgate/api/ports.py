@@ -109,7 +109,7 @@ class Service(Protocol):
     def split_span(
         self, name: str, span: str, points: Sequence[str], parts: int | None, who: str
     ) -> FeedStatus:
-        """Cut a span at key hashes (hex), or into equal parts."""
+        """Cut a span at key hashes (hex, their first digits), or into equal parts."""
         ...
 
     def merge_spans(self, name: str, spans: Sequence[str], who: str) -> FeedStatus:

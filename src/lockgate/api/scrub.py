@@ -43,7 +43,9 @@ _REFERENCES: Final = re.compile(r"(?:\$\{(?:env|file):[^{}]+\})+")
 _SHORTEST: Final = 4
 _KNOWN_MAX: Final = 1024
 
-_TEXTS: Final = frozenset({"error", "what", "detail", "hint", "cause", "makes"})
+_TEXTS: Final = frozenset(
+    {"error", "what", "detail", "hint", "cause", "makes", "outcome", "next_steps", "notes"}
+)
 """Fields of documents that may repeat what somebody else said."""
 _ADDRESSES: Final = frozenset({"url", "source", "target", "address"})
 """Fields that hold a name or an address: there, secrets are known by their look alone."""

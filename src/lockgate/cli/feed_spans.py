@@ -109,7 +109,9 @@ def span_split(
     at: Annotated[
         list[str] | None,
         typer.Option(
-            "--at", metavar="KEY…", help="Where to cut: key hashes in hex. Several may follow."
+            "--at",
+            metavar="KEY…",
+            help="Where to cut: first hex digits of key hashes. Several may follow.",
         ),
     ] = None,
     parts: Annotated[

@@ -10,6 +10,7 @@ then gives the lease back, so that others take over at once; what a killed node 
 take over when its lease has run out.
 """
 
+import logging
 import secrets
 import threading
 import time
@@ -27,10 +28,10 @@ from lockgate.model.documents import (
     NodeStatus,
     Waited,
 )
-from lockgate.model.errors import Conflict, NotFound, Transient, UsageError
+from lockgate.model.errors import Conflict, LockgateError, NotFound, Transient, UsageError
 from lockgate.model.feed_config import FeedConfig
 from lockgate.model.feed_status import FeedPlan, FeedStatus, FeedTable
-from lockgate.model.ids import NodeId
+from lockgate.model.ids import NodeId, NodeRef
 from lockgate.model.secret import Secret
 from lockgate.model.server_config import ServerConfig
 from lockgate.model.tokens import HOME_TOKENS, AccessToken, Role, digest_of
@@ -66,6 +67,8 @@ __all__ = ["NodeService"]
 JOIN_S: Final = 30.0
 ADDRESS_AGE_S: Final = 5.0
 TOKEN_FILE: Final = "token"
+
+_log = logging.getLogger("lockgate.node")
 
 
 class NodeService:
@@ -221,11 +224,19 @@ class NodeService:
             self._link.close()
             self._executor.join()
             if ref is not None:
-                self._metastore.leave(ref)
+                self._leave(ref)
         self._spark.close()
         self._telemetry.close()
         if hasattr(self, "_metastore"):
             self._metastore.close()
+
+    def _leave(self, ref: NodeRef) -> None:
+        """Give the lease back. Without the metastore nobody can: it runs out by itself, and what
+        is still to be closed here must be closed all the same."""
+        try:
+            self._metastore.leave(ref)
+        except LockgateError as error:
+            _log.warning("the lease could not be given back, and runs out by itself: %s", error)
 
     @property
     def failure(self) -> BaseException | None:

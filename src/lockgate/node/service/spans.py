@@ -6,6 +6,7 @@ is not wished for any more.
 """
 
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -28,6 +29,7 @@ from lockgate.node.service.stores import Stores
 __all__ = ["SpanDesk"]
 
 PARTS_MAX: Final = 256
+_POINT: Final = re.compile(r"[0-9a-fA-F]{1,16}")
 
 
 class SpanDesk:
@@ -140,10 +142,10 @@ def _cuts(range_: KeyRange, points: Sequence[str], parts: int | None) -> tuple[b
 
 
 def _hash(point: str) -> bytes:
-    cut = bytes.fromhex(point)
-    if len(cut) != 8:
-        raise ValueError("a key hash has 16 hex digits")
-    return cut
+    """A point as people write it: the first digits are enough, and zeros follow."""
+    if not _POINT.fullmatch(point):
+        raise ValueError("a key hash has up to 16 hex digits")
+    return bytes.fromhex(point.ljust(16, "0"))
 
 
 def _equal_cuts(range_: KeyRange, parts: int) -> tuple[bytes, ...]:
