@@ -17,7 +17,7 @@ from tests.support.feeds import Pair, level
 @contextmanager
 def _slot_in_the_way(ends: Pair) -> Iterator[None]:
     """A slot that bears the feed's name and is somebody else's: the set-up ends before it."""
-    name = slot_name("feed", str(ends.home.resolve()))
+    name = slot_name("feed", str(ends.home.resolve()), 1)
     with psycopg.connect(ends.source, autocommit=True) as connection:
         connection.execute("SELECT pg_create_physical_replication_slot(%s)", (name,))
         yield

@@ -148,7 +148,8 @@ class SinkCloseFailed(Value, frozen=True):
 
 
 class CreateFeed(Value, frozen=True, tag=True):
-    """A new feed; an equal one that exists already is not an error."""
+    """A new feed; an equal one that exists already is not an error. One that was removed since, or
+    outlived by another of its name, does not come back."""
 
     request: str
     feed: FeedId
@@ -170,10 +171,11 @@ class ResumeFeed(Value, frozen=True, tag=True):
 
 
 class RemoveFeed(Value, frozen=True, tag=True):
-    """End a feed and forget it."""
+    """End a feed and forget it; not one of the same name that was born later."""
 
     request: str
     feed: FeedId
+    birth: int = 0
 
 
 class MoveMaintainer(Value, frozen=True, tag=True):

@@ -34,6 +34,8 @@ class FeedSpec(Value, frozen=True):
     """Tables that exist at `start`; later ones come with the DDL that creates them."""
     until: Position | None = None
     """The feed is finished once everything up to here is applied."""
+    birth: int = 0
+    """Rises with every feed that is created, whatever its name: the later of two has the higher."""
 
 
 class Trouble(Value, frozen=True):

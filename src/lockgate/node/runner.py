@@ -118,7 +118,7 @@ class FeedRunner:
                     hint="run it again to create it anew",
                 )
             assert entry.start is not None
-            spec = FeedSpec(entry.start, entry.tables)
+            spec = FeedSpec(entry.start, entry.tables, birth=entry.birth)
             self._ask(lambda request: CreateFeed(request, self._config.name, spec))
             if self._record().state in {FeedState.FAILED, FeedState.STOPPED}:
                 self._ask(lambda request: ResumeFeed(request, self._config.name))
@@ -165,7 +165,8 @@ class FeedRunner:
 
     def _finish_removal(self) -> None:
         """Everything that a removal does, from wherever an earlier one was broken off."""
-        self._ask(lambda request: RemoveFeed(request, self._config.name))
+        birth = self._context.entry.birth
+        self._ask(lambda request: RemoveFeed(request, self._config.name, birth))
         self._until(
             lambda: self._record().state is FeedState.REMOVED,
             time.monotonic() + ANSWER_S,

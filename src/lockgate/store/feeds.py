@@ -10,6 +10,12 @@ broken off is taken up where it stopped, or cleared away.
 Attempts at a set-up are numbered, and each makes a slot of its own, named here before it is made.
 What an earlier attempt still writes is refused: of two that set up the same feed, the later one
 does, and neither takes away what the other relies on.
+
+Every entry has a birth, a number that no other entry has or will have, and its names at the source
+carry it. Whoever works by an entry hands it in with what he writes: when the feed was removed
+meanwhile, and one of the same name was entered, he is refused, and what he has still done at the
+source was done to names that the new feed does not use. Entries that were made before there were
+births have 0: theirs are the names of that time.
 """
 
 from collections.abc import Callable
@@ -22,6 +28,7 @@ from lockgate.model.errors import LockgateError, StaleOwner
 from lockgate.model.ids import FeedId, TableId
 from lockgate.model.positions import Position
 from lockgate.model.value import Value
+from lockgate.store.births import last_birth, take_turn, write_birth
 from lockgate.store.faults import as_error
 from lockgate.store.tables import feeds, upsert
 from lockgate.store.transactions import Alive, Failed, Transactions
@@ -62,17 +69,20 @@ class FeedEntry(Value, frozen=True):
     """Slots of earlier attempts, which may be there."""
     error: str = ""
     """Why the set-up cannot succeed until somebody acts; with it, nobody tries again."""
+    birth: int = 0
+    """Tells it apart from every other feed that had this name, or will have it."""
 
     def next_attempt(self) -> "FeedEntry":
         """The same feed, to be set up once more, with a slot that nobody else has used."""
         if not self.attempt:
-            return msgspec.structs.replace(self, attempt=1)
+            return msgspec.structs.replace(self, attempt=1, error="")
         first = self.former_slots[0] if self.former_slots else self.slot
         number = self.attempt + 1
         tail = f"_{number}"
         return msgspec.structs.replace(
             self,
             attempt=number,
+            error="",
             slot=first[: _SLOT_BYTES_MAX - len(tail)] + tail,
             former_slots=(*self.former_slots, self.slot),
         )
@@ -84,31 +94,63 @@ class FeedBook:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def enter(self, entry: FeedEntry) -> FeedEntry:
-        """Put a new feed in; answers the entry that is there, which may be another one's."""
+    def enter(self, feed: FeedId, make: Callable[[int], FeedEntry]) -> FeedEntry:
+        """Put a new feed in, as `make` has it for its birth; answers the entry that is there, which
+        may be another one's."""
 
         def work(connection: sa.Connection, _: Alive) -> tuple[FeedEntry, bool]:
-            connection.execute(upsert(connection, feeds, change=False), _row(entry))
-            found = _found(connection, entry.feed)
-            assert found is not None
-            return found, True
+            birth = take_turn(connection) + 1
+            found = _found(connection, feed)
+            if found is not None:
+                return found, False
+            entry = make(birth)
+            assert (entry.feed, entry.birth) == (feed, birth)
+            write_birth(connection, birth)
+            connection.execute(upsert(connection, feeds), _row(entry))
+            return entry, True
 
         return self._write(work)
 
-    def begin_attempt(self, feed: FeedId) -> FeedEntry:
-        """From now on, a set-up of this feed that somebody else has begun comes to nothing."""
-        return self.change(feed, FeedEntry.next_attempt)
+    def next_birth(self) -> int:
+        """What a feed's birth would be that is entered next."""
+        try:
+            return self._transactions.read(lambda connection, _: last_birth(connection)) + 1
+        except Failed as failed:
+            raise self._error(failed, "read the book of feeds") from failed
+
+    def begin_attempt(self, entry: FeedEntry) -> FeedEntry:
+        """From now on, a set-up of this feed that somebody else has begun comes to nothing.
+
+        Raises StaleOwner when there is nothing to be set up any more: somebody has done it, or
+        the feed is being removed.
+        """
+
+        def again(found: FeedEntry) -> FeedEntry:
+            if found.birth != entry.birth or found.removing or found.start is not None:
+                raise _stale(entry.feed)
+            return found.next_attempt()
+
+        return self.change(entry.feed, again)
 
     def write(self, entry: FeedEntry) -> None:
         """What an attempt at a set-up has come to. Raises StaleOwner when there is a later one,
         or when the feed is being removed."""
 
-        def latest(found: FeedEntry) -> FeedEntry:
-            if found.attempt != entry.attempt or found.removing != entry.removing:
-                raise _stale(entry.feed)
+        def written(found: FeedEntry) -> FeedEntry:
+            _check_attempt(found, entry)
             return entry
 
-        self.change(entry.feed, latest)
+        self.change(entry.feed, written)
+
+    def fail(self, entry: FeedEntry, why: str) -> None:
+        """An attempt at a set-up cannot succeed until somebody acts. Raises StaleOwner when it is
+        not the last one any more, or the feed is set up, or is being removed."""
+
+        def failed(found: FeedEntry) -> FeedEntry:
+            _check_attempt(found, entry)
+            return msgspec.structs.replace(found, error=why)
+
+        self.change(entry.feed, failed)
 
     def change(self, feed: FeedId, how: Callable[[FeedEntry], FeedEntry]) -> FeedEntry:
         """Have `how` change the entry as it is by now. Raises StaleOwner when there is none."""
@@ -124,9 +166,16 @@ class FeedBook:
 
         return self._write(work)
 
-    def finish(self, feed: FeedId) -> None:
-        """Have the feed's entry say that it is finished, and all else as it is by now."""
-        self.change(feed, lambda found: msgspec.structs.replace(found, finished=True))
+    def finish(self, entry: FeedEntry) -> None:
+        """Have the feed's entry say that it is finished, and all else as it is by now. Raises
+        StaleOwner when that feed is not there any more."""
+
+        def finished(found: FeedEntry) -> FeedEntry:
+            if found.birth != entry.birth:
+                raise _stale(entry.feed)
+            return msgspec.structs.replace(found, finished=True)
+
+        self.change(entry.feed, finished)
 
     def all(self) -> list[FeedEntry]:
         """Every entry, by name."""
@@ -147,11 +196,26 @@ class FeedBook:
         except Failed as failed:
             raise self._error(failed, "read the book of feeds") from failed
 
-    def remove(self, feed: FeedId) -> None:
-        """Nothing of the feed is left at its endpoints."""
+    def check_attempt(self, entry: FeedEntry) -> None:
+        """Raises StaleOwner when the attempt at a set-up has been outrun, as in `write`."""
+        found = self.read(entry.feed)
+        if found is None:
+            raise _stale(entry.feed)
+        _check_attempt(found, entry)
+
+    def check_removing(self, entry: FeedEntry) -> None:
+        """Raises StaleOwner unless this very feed is there, and is being removed."""
+        if not _is_removing(self.read(entry.feed), entry):
+            raise _stale(entry.feed)
+
+    def remove(self, entry: FeedEntry) -> None:
+        """Nothing of the feed is left at its endpoints. Raises StaleOwner, and leaves all as it is,
+        unless this very feed is there, and is being removed."""
 
         def work(connection: sa.Connection, _: Alive) -> tuple[None, bool]:
-            connection.execute(sa.delete(feeds).where(feeds.c.feed == feed))
+            if not _is_removing(_found(connection, entry.feed, update=True), entry):
+                raise _stale(entry.feed)
+            connection.execute(sa.delete(feeds).where(feeds.c.feed == entry.feed))
             return None, True
 
         self._write(work)
@@ -168,6 +232,17 @@ class FeedBook:
 
 def _row(entry: FeedEntry) -> dict[str, str]:
     return {"feed": entry.feed, "body": msgspec.json.encode(entry).decode()}
+
+
+def _check_attempt(found: FeedEntry, entry: FeedEntry) -> None:
+    """Nobody has come further since than the attempt of `entry`."""
+    same = (found.birth, found.attempt) == (entry.birth, entry.attempt)
+    if not same or found.removing or found.start is not None:
+        raise _stale(entry.feed)
+
+
+def _is_removing(found: FeedEntry | None, entry: FeedEntry) -> bool:
+    return found is not None and found.birth == entry.birth and found.removing
 
 
 def _stale(feed: FeedId) -> StaleOwner:

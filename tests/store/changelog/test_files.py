@@ -187,7 +187,7 @@ def test_a_store_without_renaming_works_alike(tmp_path: Path) -> None:
     assert files.uri("a/b") == "s3://bucket/log/a/b?region=x"
     assert [place.path for part in files.listing(FEED) for place in part] == [segment.path]
     assert files.delete([segment.path, segment.path]) == 1
-    files.remove(FEED)
+    files.remove(FEED, OWN)
 
 
 # --- trouble ------------------------------------------------------------------------------------

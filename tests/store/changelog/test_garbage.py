@@ -137,9 +137,21 @@ def test_of_a_forgotten_log_nothing_stays(log: Changelog, files: SegmentFiles, r
     log.forget(FEED, OWN)
     assert sweep(log, files, FEED) == 2
     assert there(root) == set()
-    files.remove(FEED)
-    files.remove(FEED)
+    files.remove(FEED, OWN)
+    files.remove(FEED, OWN)
     assert not (root / FEED).exists()
+
+
+def test_what_a_later_feed_of_the_same_name_wrote_stays(
+    log: Changelog, files: SegmentFiles, root: Path
+) -> None:
+    """A removal that was paused goes on when there is another feed."""
+    Owner(log, files, OLD).write()
+    log.forget(FEED, OLD)
+    later = Owner(log, files, OWN)
+    kept = later.write()
+    files.remove(FEED, OLD)
+    assert there(root) == paths(kept)
 
 
 def test_what_is_not_ours_is_left_alone(log: Changelog, files: SegmentFiles, root: Path) -> None:

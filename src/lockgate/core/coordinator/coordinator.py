@@ -42,7 +42,8 @@ from lockgate.core.coordinator.verbs import (
     FEED_OCCASION,
     drain_obstacle,
     move_obstacle,
-    occasion_of_create,
+    verdict_on_create,
+    verdict_on_verb,
 )
 from lockgate.core.coordinator.verdicts import Judge, News
 from lockgate.core.machine import Machine, do, ignore, table
@@ -297,7 +298,7 @@ class Coordinator(Machine):
 
     def _on_create(self, create: CreateFeed) -> None:
         former = self.book.decided.get(create.feed)
-        follows = verdict(former, occasion_of_create(former, create.spec))
+        follows = verdict_on_create(former, create.spec)
         if isinstance(follows, Become):
             self._decide_for(create, newborn(create.feed, create.spec, former))
         else:
@@ -306,7 +307,7 @@ class Coordinator(Machine):
     def _on_feed_verb(self, verb: PauseFeed | ResumeFeed | RemoveFeed) -> None:
         occasion = FEED_OCCASION[type(verb)]
         record = self.book.decided.get(verb.feed)
-        follows = verdict(record, occasion)
+        follows = verdict_on_verb(record, verb)
         if isinstance(follows, Become) and record is not None:
             changed = lived_on(record, occasion, follows.life)
             if record.goal is not Goal.RUN and changed.goal is Goal.RUN:

@@ -2,10 +2,17 @@
 
 from collections.abc import Mapping
 
-from lockgate.core.coordinator.feeds import UNKNOWN_FEED, Occasion, Refuse, needs_owner
+from lockgate.core.coordinator.feeds import (
+    UNKNOWN_FEED,
+    Occasion,
+    Refuse,
+    Verdict,
+    needs_owner,
+    verdict,
+)
 from lockgate.core.coordinator.ownership import EPOCH_MAX
 from lockgate.model.events import PauseFeed, RemoveFeed, ResumeFeed
-from lockgate.model.feeds import FeedSpec
+from lockgate.model.feeds import FeedSpec, FeedState
 from lockgate.model.ids import NodeRef
 from lockgate.model.records import FeedRecord
 
@@ -15,6 +22,11 @@ FEED_OCCASION: Mapping[type, Occasion] = {
     RemoveFeed: Occasion.REMOVE,
 }
 
+_OUTLIVED = Refuse(
+    "feed-outlived",
+    "this feed was removed, and the name may be another's by now",
+    "nothing: whoever asked was late",
+)
 _UNKNOWN_NODE = Refuse(
     "unknown-node", "no node of this name is alive", "list the nodes to see which are"
 )
@@ -37,10 +49,30 @@ _LAST_NODE = Refuse(
 )
 
 
-def occasion_of_create(former: FeedRecord | None, spec: FeedSpec) -> Occasion:
+def _occasion_of_create(former: FeedRecord | None, spec: FeedSpec) -> Occasion:
     """Whether what is asked for is what exists."""
     same = former is not None and former.spec == spec
     return Occasion.CREATE if same else Occasion.CREATE_OTHER
+
+
+def verdict_on_create(former: FeedRecord | None, spec: FeedSpec) -> Verdict:
+    """What follows when a feed is to be created. One that had its life already does not come back,
+    whoever asks so late. (Of a feed without a birth, which nobody counts, nobody can say.)"""
+    if former is not None:
+        is_removed = former.state is FeedState.REMOVED and 0 < spec.birth == former.spec.birth
+        if is_removed or spec.birth < former.spec.birth:
+            return _OUTLIVED
+    return verdict(former, _occasion_of_create(former, spec))
+
+
+def verdict_on_verb(
+    record: FeedRecord | None, verb: PauseFeed | ResumeFeed | RemoveFeed
+) -> Verdict:
+    """What follows when something else is asked of a feed. A removal means the feed that is known
+    to whoever asks for it, and none that was born later."""
+    if isinstance(verb, RemoveFeed) and record is not None and verb.birth < record.spec.birth:
+        return _OUTLIVED
+    return verdict(record, FEED_OCCASION[type(verb)])
 
 
 def move_obstacle(

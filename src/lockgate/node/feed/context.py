@@ -307,7 +307,7 @@ class FeedContext:
     def clear(self, token: Token) -> None:
         """The feed is removed: its change log goes too."""
         self.changelog.forget(self.feed, token)
-        self.files.remove(self.feed)
+        self.files.remove(self.feed, token)
 
 
 def _power_of_two(least: int) -> int:

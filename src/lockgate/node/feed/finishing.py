@@ -170,7 +170,7 @@ class Finishing:
         plans = [each.plan for each in goal.look.values()]
         if not Builder.of_feed(context.target, context.feed, token).constraints(plans):
             return False
-        self._book.finish(context.feed)
+        self._book.finish(context.entry)
         self._done = True
         return True
 

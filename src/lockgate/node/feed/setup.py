@@ -7,16 +7,22 @@ again. The slot is made before anything is copied: from its position on no chang
 attempt has a slot of its own: what came into the log before it, schema changes too, is in the
 tables that are made now. Attempts are numbered in the book: whoever comes later is the one that
 sets the feed up, and an earlier one, however long it was paused, has no say in the end.
+
+Those who make something at an endpoint, or clear it away, take turns there, and ask the book once
+they have the turn: a set-up or a removal that was paused finds its connection ended, or is told by
+the book that its time is over. And it knows the names of its own entry only, in which no feed that
+is created later has a part: whatever it still did, it did to its own.
 """
 
 import contextlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
 import psycopg
 
+from lockgate.endpoints.postgres import turn
 from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.ddl import log as ddl_log
 from lockgate.endpoints.postgres.schema import create, discover
@@ -37,6 +43,8 @@ from lockgate.store.feeds import FeedBook, FeedEntry
 ATTEMPTS = 5
 DDL_TABLE = TableName("lockgate", "ddl_log")
 SLOT_GRACE_S = 5.0
+TURN_GRACE_S = 5.0
+"""How long one who was outrun may take to notice, before his connection is ended."""
 
 
 class Chosen(NamedTuple):
@@ -67,33 +75,45 @@ class Ends(NamedTuple):
         return cls(PostgresUrl.parse(config.source), PostgresUrl.parse(config.target))
 
 
-def entry_of(config: FeedConfig, home: str) -> FeedEntry:
-    """A feed of which nothing is made yet. `home` tells installations of Lockgate apart."""
+def entry_of(config: FeedConfig, home: str, birth: int) -> FeedEntry:
+    """A feed of which nothing is made yet. `home` tells installations of Lockgate apart, `birth`
+    feeds that have one name one after the other."""
     return FeedEntry(
         config.name,
         msgspec.Raw(config.to_json()),
-        slot_name(config.name, home),
-        publication_name(config.name, home),
+        slot_name(config.name, home, birth),
+        publication_name(config.name, home, birth),
+        birth=birth,
     )
 
 
 def set_up(book: FeedBook, config: FeedConfig, home: str) -> FeedEntry:
     """Have everything that the feed needs, and its entry in the book."""
-    entry = _reconfigured(book, book.enter(entry_of(config, home)), config)
+    entered = book.enter(config.name, lambda birth: entry_of(config, home, birth))
+    entry = _reconfigured(book, entered, config)
     if entry.removing:
         return entry
     return make(book, entry, config, Ends.of(config))
 
 
-def make(book: FeedBook, entry: FeedEntry, config: FeedConfig, ends: Ends) -> FeedEntry:
+def make(
+    book: FeedBook,
+    entry: FeedEntry,
+    config: FeedConfig,
+    ends: Ends,
+    began: Callable[[FeedEntry], None] = lambda _: None,
+) -> FeedEntry:
     """Have everything at the endpoints that the feed of this entry needs.
 
-    Raises StaleOwner when somebody else began to do the same after us.
+    Raises StaleOwner when somebody else began to do the same after us. `began` is told of every
+    attempt: who has something to say of one has to know which it was.
     """
     for _ in range(ATTEMPTS):
         if entry.start is not None:
             return entry
-        entry = _made(book, config, book.begin_attempt(entry.feed), ends)
+        entry = book.begin_attempt(entry)
+        began(entry)
+        entry = _made(book, config, entry, ends)
     raise Transient(
         "the source's tables keep changing",
         object_=config.name,
@@ -140,7 +160,7 @@ def _made(book: FeedBook, config: FeedConfig, entry: FeedEntry, ends: Ends) -> F
         entry = _prepare_target(book, ends.target, config, entry, chosen)
         logged = _install_log(connection)
         with discover.hold_still(connection, [each.definition.table for each in chosen]):
-            entry = _prepare_source(ends.source, config, entry, chosen, logged)
+            entry = _prepare_source(book, ends.source, config, entry, chosen, logged)
         if entry.start is not None and logged and _missed(connection, entry, chosen):
             entry = msgspec.structs.replace(entry, start=None)
         try:
@@ -156,7 +176,7 @@ def _missed(connection: psycopg.Connection, entry: FeedEntry, chosen: list[Chose
     """True when a table came that was not looked at: published already, or not even that."""
     known = {each.definition.table for each in chosen} | {DDL_TABLE}
     published = set(publication.check(connection, entry.publication))
-    return published != known or bool(ddl_log.stragglers(connection, entry.feed))
+    return published != known or bool(ddl_log.stragglers(connection, entry.publication))
 
 
 def _install_log(connection: psycopg.Connection) -> bool:
@@ -227,10 +247,19 @@ def _prepare_target(
 
 
 def _prepare_source(
-    source: PostgresUrl, config: FeedConfig, entry: FeedEntry, chosen: list[Chosen], logged: bool
+    book: FeedBook,
+    source: PostgresUrl,
+    config: FeedConfig,
+    entry: FeedEntry,
+    chosen: list[Chosen],
+    logged: bool,
 ) -> FeedEntry:
     """Publication and slot, while the tables are held still."""
-    with connect(source, purpose=f"setup {config.name}", autocommit=True) as connection:
+    with (
+        connect(source, purpose=f"setup {config.name}", autocommit=True) as connection,
+        turn.taken(connection, entry.publication, TURN_GRACE_S),
+    ):
+        book.check_attempt(entry)
         if choose(connection, config) != chosen:
             return entry
         tables = [
@@ -258,13 +287,24 @@ def _prepare_source(
 
 
 def clear(book: FeedBook, entry: FeedEntry, source: PostgresUrl) -> None:
-    """Remove what was made for the feed at its source; its tables at the target stay."""
-    with connect(source, purpose=f"clear {entry.feed}", autocommit=True) as connection:
-        _drop_slots(connection, (*entry.former_slots, entry.slot))
+    """Remove what was made for the feed at its source; its tables at the target stay.
+
+    Raises StaleOwner as soon as the book does not say any more that this feed is to be removed.
+    """
+    book.check_removing(entry)
+    with (
+        connect(source, purpose=f"clear {entry.feed}", autocommit=True) as connection,
+        turn.taken(connection, entry.publication, TURN_GRACE_S),
+    ):
+        for name in (*entry.former_slots, entry.slot):
+            book.check_removing(entry)
+            _drop_slots(connection, [name])
+        book.check_removing(entry)
         publication.drop(connection, entry.publication)
         if entry.logged:
-            ddl_log.remove_capture(connection, entry.feed)
-    book.remove(entry.feed)
+            book.check_removing(entry)
+            ddl_log.remove_capture(connection, entry.publication)
+    book.remove(entry)
 
 
 def _drop_slots(connection: psycopg.Connection, names: Iterable[str]) -> None:

@@ -61,7 +61,8 @@ class FeedDesk:
 
     def plan(self, config: FeedConfig) -> FeedPlan:
         """What `create` would make."""
-        return planning.plan(config, self._contexts.ends(config), self._home)
+        birth = self._stores.feeds.next_birth()
+        return planning.plan(config, self._contexts.ends(config), self._home, birth)
 
     def create(self, config: FeedConfig, who: str) -> FeedStatus:
         """Record the feed and wait until it is set up. What can be known to fail is refused before
@@ -69,7 +70,9 @@ class FeedDesk:
         found = self._stores.feeds.read(config.name)
         if found is None:
             planning.refuse_if_unfit(config, self._contexts.ends(config))
-            found = self._stores.feeds.enter(setup.entry_of(config, self._home))
+            found = self._stores.feeds.enter(
+                config.name, lambda birth: setup.entry_of(config, self._home, birth)
+            )
             self._stores.history.write(who, "feed create", config.name, _told(config), "recorded")
         if config_of(found) != config:
             raise Conflict(

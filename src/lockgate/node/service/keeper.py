@@ -6,9 +6,14 @@
                                        change log, slot, publication away, then out of the book
 
 It looks every second and at each knock, and does what is missing. So it does not matter who wrote
-the book, who died in the middle, or how often a step is done: the next look finishes it. That two
-coordinators may believe in themselves for a moment is met by the numbers of attempts and by the
-fences, not by anything here.
+the book, who died in the middle, or how often a step is done: the next look finishes it.
+
+Two coordinators may believe in themselves for a moment, and one that was paused goes on with what
+it had in hand, however long ago that was decided. Looking before each step makes this rare; what
+makes it harmless is that every step is fenced where it takes effect, by the entry that it was
+decided by. The book and the coordinator know feeds by their births, and refuse who speaks for one
+that is gone; attempts at a set-up are numbered; the change log knows epochs; and at the source
+every feed has names of its own, never to be used by another one.
 
 What cannot succeed until somebody acts is written into the book and left alone until the feed is
 resumed; anything else is tried again, after growing pauses.
@@ -20,8 +25,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
-
-import msgspec
 
 from lockgate.model.errors import LockgateError, StaleOwner, Terminal
 from lockgate.model.events import CreateFeed, RemoveFeed
@@ -170,6 +173,8 @@ class Keeper:
 
     def _do(self, feed: FeedId, case: _Case, work: Callable[[], None]) -> None:
         try:
+            if not self._cluster.leads:
+                return  # it has waited for a thread too long: it is somebody else's by now
             work()
             case.attempts, case.worry = 0, None
         except StaleOwner:
@@ -191,21 +196,21 @@ class Keeper:
     def _set_up(self, entry: FeedEntry) -> None:
         config = config_of(entry)
         _lines.info("a feed is set up", feed=entry.feed, next="publication, slot, target's tables")
+        begun = [entry]
         try:
-            made = setup.make(self._stores.feeds, entry, config, self._contexts.ends(config))
+            made = setup.make(
+                self._stores.feeds, entry, config, self._contexts.ends(config), begun.append
+            )
         except StaleOwner:
             raise
         except Terminal as error:
-            why = told(error)
-            self._stores.feeds.change(
-                entry.feed, lambda found: msgspec.structs.replace(found, error=why)
-            )
+            self._stores.feeds.fail(begun[-1], told(error))
             raise
         self._create(made)
 
     def _create(self, entry: FeedEntry) -> None:
         assert entry.start is not None
-        spec = FeedSpec(entry.start, entry.tables)
+        spec = FeedSpec(entry.start, entry.tables, birth=entry.birth)
         self._cluster.ask_coordinator(
             lambda request: CreateFeed(request, entry.feed, spec), entry.feed
         )
@@ -214,8 +219,11 @@ class Keeper:
     def _remove(self, entry: FeedEntry, record: FeedRecord | None) -> None:
         """One step of a removal, from wherever it is."""
         feed = entry.feed
+        self._stores.feeds.check_removing(entry)
         if record is not None and record.state is not FeedState.REMOVED:
-            self._cluster.ask_coordinator(lambda request: RemoveFeed(request, feed), feed)
+            self._cluster.ask_coordinator(
+                lambda request: RemoveFeed(request, feed, entry.birth), feed
+            )
             self._tell_of_removal(feed)
             self._await_goodbye(feed)
             return

@@ -25,8 +25,9 @@ SELECT n.nspname::text, c.relname::text, greatest(c.reltuples, 0)::bigint
 """
 
 
-def plan(config: FeedConfig, ends: Ends, home: str) -> FeedPlan:
-    """Everything that would be made, and all that the endpoints' checks say."""
+def plan(config: FeedConfig, ends: Ends, home: str, birth: int) -> FeedPlan:
+    """Everything that would be made, and all that the endpoints' checks say. `birth` is the one
+    that the feed would have if it were created next."""
     with connect(ends.source, purpose=f"plan {config.name}", autocommit=True) as connection:
         chosen = choose(connection, config)
         with faults(object_=ends.source.label, operation="plan a feed"):
@@ -41,7 +42,7 @@ def plan(config: FeedConfig, ends: Ends, home: str) -> FeedPlan:
     targets = [each.selection.target for each in chosen]
     with connect(ends.target, purpose=f"plan {config.name}", autocommit=True) as connection:
         there = set(discover.describe(connection, targets))
-    entry = entry_of(config, home)
+    entry = entry_of(config, home, birth)
     findings = findings_of(config, ends, chosen)
     tables = tuple(
         PlannedTable(

@@ -123,11 +123,20 @@ class SegmentFiles:
                 with contextlib.suppress(OSError):
                     os.rmdir(self._at(folder))  # noqa: PTH106
 
-    def remove(self, feed: FeedId) -> None:
-        """Delete everything of a feed, whose log is forgotten."""
+    def remove(self, feed: FeedId, upto: Token) -> None:
+        """Delete everything that owners of a feed left, whose log is forgotten up to this token.
+
+        Later owners are those of another feed, which was created under the same name since.
+        """
         folder = feed_folder(feed)
-        with self._guarded("delete a folder", folder), contextlib.suppress(FileNotFoundError):
-            self._files.delete_dir(self._at(folder))
+        for each in self._entries(folder, fs.FileType.Directory):
+            place = parse(f"{each}/0-0-x.parquet")
+            if place is not None and place.token <= upto:
+                with self._guarded("delete a folder", each), contextlib.suppress(FileNotFoundError):
+                    self._files.delete_dir(self._at(each))
+        if self._local:
+            with contextlib.suppress(OSError):
+                os.rmdir(self._at(folder))  # noqa: PTH106
 
     # --- for the writer -----------------------------------------------------------------------
 

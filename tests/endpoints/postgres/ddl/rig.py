@@ -86,12 +86,12 @@ class Rig:
             connection.execute(
                 sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(PUBLICATION))
             )
-            for feed, publication in _captures(connection):
+            for publication in _captures(connection):
                 connection.execute(
                     sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(publication))
                 )
-                remove_capture(connection, feed)
-            remove_capture(connection, FEED)
+                remove_capture(connection, publication)
+            remove_capture(connection, PUBLICATION)
             schemas = connection.execute(
                 "SELECT nspname FROM pg_namespace "
                 "WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'"
@@ -184,10 +184,11 @@ class Rig:
             assert self.rows(self.target, plan.target) == self.rows(self.source, plan.source.table)
 
 
-def _captures(connection: psycopg.Connection) -> list[tuple[str, str]]:
+def _captures(connection: psycopg.Connection) -> list[str]:
     if installed_version(connection) is None:
         return []
-    return connection.execute("SELECT feed, publication FROM lockgate.ddl_captures").fetchall()
+    found = connection.execute("SELECT publication FROM lockgate.ddl_captures").fetchall()
+    return [publication for (publication,) in found]
 
 
 @contextmanager

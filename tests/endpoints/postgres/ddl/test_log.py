@@ -159,7 +159,7 @@ def test_a_table_tells_whole_rows_only_as_long_as_it_has_no_key(follower: Rig) -
     assert identity() == "d"
     follower.source.execute("ALTER TABLE item DROP CONSTRAINT item_pkey")
     follower.source.execute(sql.SQL("DROP PUBLICATION {}").format(sql.Identifier(PUBLICATION)))
-    remove_capture(follower.source, FEED)
+    remove_capture(follower.source, PUBLICATION)
     assert identity() == "d"
 
 
@@ -358,11 +358,11 @@ def test_a_table_that_somebody_holds_is_left_for_later(follower: Rig) -> None:
     dsn, password = follower.source.info.dsn, follower.source.info.password
     with psycopg.connect(dsn, password=password) as busy:
         busy.execute("INSERT INTO part VALUES (9, 'us')")
-        assert remove_capture(follower.source, FEED) is True
+        assert remove_capture(follower.source, PUBLICATION) is True
         assert "trigger lockgate_truncated on part_us" in remains(follower.source)
         busy.execute("TRUNCATE part_us")
         busy.commit()
-    assert remove_capture(follower.source, FEED) is True
+    assert remove_capture(follower.source, PUBLICATION) is True
     assert remains(follower.source) == []
 
 
@@ -408,9 +408,9 @@ def test_tables_of_transactions_that_did_not_see_the_capture_are_found(
     with psycopg.connect(follower.source.info.dsn, password=follower.source.info.password) as early:
         early.execute("CREATE TABLE missed (id integer PRIMARY KEY)")
         follower.begin(SETUP)
-        assert stragglers(follower.source, FEED) == []
+        assert stragglers(follower.source, PUBLICATION) == []
         early.commit()
-    assert stragglers(follower.source, FEED) == [TableName("public", "missed")]
+    assert stragglers(follower.source, PUBLICATION) == [TableName("public", "missed")]
 
 
 def test_the_log_does_not_grow_for_ever(follower: Rig) -> None:

@@ -1,6 +1,7 @@
 """The names of a feed's objects are legal, unique, and one per feed."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -11,6 +12,14 @@ from lockgate.endpoints.postgres.source.names import (
 )
 
 FEEDS = ["orders", "Orders", "orders 2", "a" * 200, "ü", "", "lockgate'; DROP", "x-y", "x_y"]
+
+
+@pytest.mark.parametrize("name", [slot_name, publication_name])
+def test_feeds_that_have_one_name_one_after_the_other_share_nothing(
+    name: Callable[[str, str, int], str],
+) -> None:
+    assert len({name("orders", "here", birth) for birth in range(100)}) == 100
+    assert len(name("a" * 200, "here", 10**9)) <= 63
 
 
 @pytest.mark.parametrize("feed", FEEDS)

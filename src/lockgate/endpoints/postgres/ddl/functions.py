@@ -34,8 +34,8 @@ TABLES: Final = (
         statement text NOT NULL,
         objects jsonb NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS lockgate.ddl_captures (
-        feed text COLLATE "C" PRIMARY KEY,
-        publication text NOT NULL,
+        feed text COLLATE "C" NOT NULL,
+        publication text COLLATE "C" PRIMARY KEY,
         patterns jsonb NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS lockgate.ddl_tables (
         oid oid PRIMARY KEY,
@@ -225,7 +225,7 @@ BEGIN
         FROM lockgate.ddl_captures c
         WHERE lockgate.ddl_published(c.publication, table_oid)
            OR lockgate.ddl_matches(c.patterns, schema, name)
-        ORDER BY c.feed
+        ORDER BY c.feed, c.publication
     LOOP
         watched := true;
         BEGIN

@@ -1,7 +1,7 @@
 """The log of schema changes at a source: put there, used by feeds, taken away.
 
     lockgate.ddl_log        what happened; travels in the stream of every feed
-    lockgate.ddl_captures   the feeds: their publications, and the patterns of their tables
+    lockgate.ddl_captures   the feeds, by publication, and the patterns of their tables
     lockgate.ddl_tables     watched tables as they were described last
     lockgate.ddl_identities tables that had no key and tell whole rows because of it
     lockgate.ddl_version    which version of all this is there
@@ -12,8 +12,10 @@ Rows of the log are written in the very transaction of the DDL, so they arrive i
 rows of the tables. A new table that a feed's patterns match is put into the feed's publication by
 the trigger, in that transaction too: its first row is captured.
 
-Feeds of one source share the log. The last one that goes takes everything with it; what else
-lives in the schema (a metastore, the progress of feeds that end here) is not touched.
+Feeds of one source share the log. Each is known by its publication, which is its own alone: feeds
+of two installations may bear one name, and so may a feed that was removed and the next one. The
+last one that goes takes everything with it; what else lives in the schema (a metastore, the
+progress of feeds that end here) is not touched. Who comes and who goes take turns.
 
 Event triggers take a superuser (or what a provider has in its place). Without one there is no
 log, and schema changes are taken from the stream's descriptions of tables.
@@ -96,7 +98,8 @@ def _install(connection: psycopg.Connection) -> int:
     now = installed_version(connection)
     if now is not None and now > VERSION:
         return now
-    if now == VERSION and _whole() <= set(remains(connection)):
+    named = now is not None and _is_by_name(connection)
+    if now == VERSION and not named and _whole() <= set(remains(connection)):
         return now
     row = connection.execute("SELECT to_regnamespace('lockgate') IS NULL").fetchone()
     made = bool(row and row[0])
@@ -105,6 +108,7 @@ def _install(connection: psycopg.Connection) -> int:
         *(f"DROP EVENT TRIGGER IF EXISTS {name}" for name in TRIGGERS),
         *(["CREATE SCHEMA lockgate"] if made else []),
         *TABLES,
+        *([_BY_PUBLICATION] if named else []),
         f"REVOKE ALL ON {_TABLES} FROM PUBLIC",
         *FUNCTIONS.values(),
         *(f"REVOKE ALL ON FUNCTION lockgate.{signature} FROM PUBLIC" for signature in FUNCTIONS),
@@ -118,6 +122,22 @@ def _install(connection: psycopg.Connection) -> int:
     else:
         connection.execute("UPDATE lockgate.ddl_version SET version = %s", (VERSION,))
     return VERSION
+
+
+_BY_PUBLICATION: Final = (
+    "ALTER TABLE lockgate.ddl_captures DROP CONSTRAINT ddl_captures_pkey, "
+    'ALTER COLUMN publication TYPE text COLLATE "C", ADD PRIMARY KEY (publication)'
+)
+
+
+def _is_by_name(connection: psycopg.Connection) -> bool:
+    """Feeds were told apart by their names alone, once."""
+    row = connection.execute(
+        "SELECT EXISTS (SELECT FROM pg_index i JOIN pg_attribute a "
+        "ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] WHERE i.indisprimary "
+        "AND i.indrelid = to_regclass('lockgate.ddl_captures') AND a.attname = 'feed')"
+    ).fetchone()
+    return bool(row and row[0])
 
 
 def _whole() -> set[str]:
@@ -140,7 +160,7 @@ def add_capture(
 
     `tables` are the feed's patterns, `rows` its row filters by pattern. The publication is there,
     and gets the log's table. Do this in the transaction that made the publication: until it
-    ends nobody can alter the tables that are in it.
+    ends nobody can alter the tables that are in it, and nobody who leaves takes the log away.
     """
     patterns = {
         "tables": [[*_regexes(text), parse_pattern(text).leaves_out] for text in tables],
@@ -150,9 +170,11 @@ def add_capture(
         faults(object_=f"{publication}, {_label(connection)}", operation="capture schema changes"),
         connection.transaction(),
     ):
+        # The last feed may have gone, with everything, since the log was installed for this one.
+        _install(connection)
         connection.execute(
-            "INSERT INTO lockgate.ddl_captures VALUES (%s, %s, %s) ON CONFLICT (feed) "
-            "DO UPDATE SET publication = excluded.publication, patterns = excluded.patterns",
+            "INSERT INTO lockgate.ddl_captures VALUES (%s, %s, %s) ON CONFLICT (publication) "
+            "DO UPDATE SET feed = excluded.feed, patterns = excluded.patterns",
             (feed, publication, Jsonb(patterns)),
         )
         published = connection.execute(
@@ -185,8 +207,8 @@ SELECT lockgate.ddl_watch(d) FROM lockgate.ddl_describe(ARRAY(
 """
 
 
-def stragglers(connection: psycopg.Connection, feed: FeedId) -> list[TableName]:
-    """Tables that the feed's patterns match and its publication does not have.
+def stragglers(connection: psycopg.Connection, publication: str) -> list[TableName]:
+    """Tables that a feed's patterns match and its publication does not have.
 
     A transaction that was running when the capture was added did not see it. Look once the slot
     is made, which waits for such transactions.
@@ -195,22 +217,23 @@ def stragglers(connection: psycopg.Connection, feed: FeedId) -> list[TableName]:
         found = connection.execute(
             "SELECT n.nspname, r.relname FROM lockgate.ddl_captures c, pg_class r "
             "JOIN pg_namespace n ON n.oid = r.relnamespace "
-            "WHERE c.feed = %s AND r.relkind IN ('r', 'p') AND NOT r.relispartition "
+            "WHERE c.publication = %s AND r.relkind IN ('r', 'p') AND NOT r.relispartition "
             "AND r.relpersistence = 'p' AND n.nspname !~ '^pg_' "
             "AND n.nspname NOT IN ('information_schema', 'lockgate') "
             "AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass "
             "AND d.objid = r.oid AND d.deptype = 'e') "
             "AND NOT lockgate.ddl_published(c.publication, r.oid) "
             "AND lockgate.ddl_matches(c.patterns, n.nspname, r.relname) ORDER BY 1, 2",
-            (feed,),
+            (publication,),
         )
         return [TableName(*row) for row in found]
 
 
-def remove_capture(connection: psycopg.Connection, feed: FeedId) -> bool:
-    """Log nothing for this feed any more. True when it was the last one, and the log is gone.
+def remove_capture(connection: psycopg.Connection, publication: str) -> bool:
+    """Log nothing for this publication's feed any more. True when it was the last one, and the log
+    is gone.
 
-    Its publication should be gone before, or is left with an empty log in it.
+    The publication should be gone before, or is left with an empty log in it.
     """
     label = _label(connection)
     with faults(object_=label, operation="remove the DDL log"), connection.transaction():
@@ -218,7 +241,9 @@ def remove_capture(connection: psycopg.Connection, feed: FeedId) -> bool:
         if installed_version(connection) is None:
             _remove(connection)
             return True
-        connection.execute("DELETE FROM lockgate.ddl_captures WHERE feed = %s", (feed,))
+        connection.execute(
+            "DELETE FROM lockgate.ddl_captures WHERE publication = %s", (publication,)
+        )
         row = connection.execute("SELECT count(*) FROM lockgate.ddl_captures").fetchone()
         connection.execute(_FORGET)
         _let_go(connection, _SILENT_ONCE, "ALTER TABLE {} REPLICA IDENTITY DEFAULT")

@@ -2,7 +2,8 @@
 
 Slots belong to the whole server, not to a database, and may be named with small letters, digits
 and underscores only. So a name carries a mark of everything that makes it unique; the readable
-part is for people who look at `pg_replication_slots`.
+part is for people who look at `pg_replication_slots`. The birth of a feed (see `store.births`) is a
+part of the mark: two feeds that bear one name, one after the other, share no object.
 """
 
 import hashlib
@@ -20,14 +21,14 @@ _NAME_BYTES_MAX: Final = 63
 _MARK_HEX: Final = 12
 
 
-def slot_name(feed: FeedId, home: str = "") -> str:
+def slot_name(feed: FeedId, home: str = "", birth: int = 0) -> str:
     """The feed's slot. `home` tells two installations of Lockgate apart that share a source."""
-    return _name("slot", feed, home)
+    return _name("slot", feed, home, birth)
 
 
-def publication_name(feed: FeedId, home: str = "") -> str:
+def publication_name(feed: FeedId, home: str = "", birth: int = 0) -> str:
     """The feed's publication. Another name than the slot's: errors tell them apart by it."""
-    return _name("publication", feed, home)
+    return _name("publication", feed, home, birth)
 
 
 def temporary_slot_name(slot: str, pid: int) -> str:
@@ -36,8 +37,9 @@ def temporary_slot_name(slot: str, pid: int) -> str:
     return slot[: _NAME_BYTES_MAX - len(tail)] + tail
 
 
-def _name(kind: str, feed: FeedId, home: str) -> str:
-    mark = hashlib.sha256(f"{kind}\0{home}\0{feed}".encode()).hexdigest()[:_MARK_HEX]
+def _name(kind: str, feed: FeedId, home: str, birth: int) -> str:
+    whole = "\0".join([kind, home, feed, *([str(birth)] if birth else [])])
+    mark = hashlib.sha256(whole.encode()).hexdigest()[:_MARK_HEX]
     room = _NAME_BYTES_MAX - len(PREFIX) - 1 - _MARK_HEX
     readable = re.sub(r"[^a-z0-9]+", "_", feed.lower(), flags=re.ASCII).strip("_")[:room]
     return f"{PREFIX}{readable}_{mark}" if readable else f"{PREFIX}{mark}"
