@@ -81,6 +81,15 @@ def test_a_feed_is_removed_once(ask: Ask, shop: str) -> None:
     assert [ask("DELETE", "/api/v1/feeds/shop").status_code for _ in range(2)] == [204, 404]
 
 
+def test_a_feed_that_is_still_being_removed_is_shown_with_what_holds_it_up(
+    ask: Ask, shop: str, service: FakeService
+) -> None:
+    service.held_up["shop"] = "the source does not answer"
+    answer = ask("DELETE", "/api/v1/feeds/shop")
+    assert answer.status_code == 202
+    assert answer.json()["error"] == "the source does not answer"
+
+
 def test_a_wait_ends_when_the_feed_is_level(ask: Ask, shop: str) -> None:
     waited = ask("POST", "/api/v1/feeds/shop/wait", json={"timeout_s": 5, "position": "0/1"}).json()
     assert (waited["level"], waited["position"]) == (True, "0/1")

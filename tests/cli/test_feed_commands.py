@@ -104,6 +104,26 @@ def test_a_feed_is_removed(run: Run, fed: Served) -> None:
     assert run("feed list --json").document == {"items": []}
 
 
+def test_a_feed_that_is_not_gone_yet_is_not_said_to_be_removed(run: Run, fed: Served) -> None:
+    fed.service.held_up["shop"] = "the source does not answer"
+    done = run("feed remove shop")
+    assert (done.code, done.out) == (1, "")
+    assert "error: the feed is being removed, and is not gone yet (shop): the source" in done.err
+    assert "it goes on by itself" in done.err
+
+
+def test_the_document_of_a_removal_says_that_the_feed_is_not_gone_yet(
+    run: Run, fed: Served
+) -> None:
+    fed.service.held_up["shop"] = "the source does not answer"
+    done = run("feed remove shop --json")
+    assert done.code == 1
+    assert (done.document["removed"], done.document["error"]) == (
+        False,
+        "the source does not answer",
+    )
+
+
 def test_no_feeds_is_said_beside_the_result(run: Run, served: Served) -> None:
     done = run("feed list")
     assert done.out == ""

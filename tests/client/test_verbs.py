@@ -1,10 +1,12 @@
 """Every verb of the client does at the service what its name says, over a real socket."""
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
+import lockgate
 from lockgate.client import Client
 from lockgate.model.documents import NodeState
 from lockgate.model.errors import Conflict, MetastoreUnavailable, NotFound, UsageError
@@ -108,8 +110,35 @@ def test_pausing_and_resuming(lg: Client) -> None:
 
 
 def test_a_removed_feed_is_gone(lg: Client) -> None:
-    lg.feeds.remove("shop")
+    assert lg.feeds.remove("shop") is None
     assert list(lg.feeds.list()) == []
+
+
+def test_a_feed_that_is_not_gone_yet_is_answered_with_its_status(
+    lg: Client, served: Served
+) -> None:
+    served.service.held_up["shop"] = "the source does not answer"
+    left = lg.feeds.remove("shop")
+    assert left is not None
+    assert left.error == "the source does not answer"
+
+
+@pytest.mark.parametrize("verb", ["remove_feed", "resync_table"])
+def test_a_verb_that_waits_for_databases_is_waited_for(
+    lg: Client, served: Served, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    def slow(*_: str) -> None:
+        time.sleep(0.5)
+        raise Conflict("said after a while", object_="shop", hint="nothing")
+
+    monkeypatch.setattr(served.service, verb, slow)
+    with lockgate.connect(served.url, served.token(), timeout_s=0.2) as hasty:
+        asked = {
+            "remove_feed": lambda: hasty.feeds.remove("shop"),
+            "resync_table": lambda: hasty.feeds.resync("shop", "public.items"),
+        }[verb]
+        with pytest.raises(Conflict, match="said after a while"):
+            asked()
 
 
 def test_tables_come_with_their_spans(lg: Client) -> None:

@@ -6,6 +6,7 @@ every change. What tests steer:
 
     failures["feed"] = error    `feed()` raises it from now on
     calls                       every call, as (verb, who)
+    held_up["shop"] = "away"    the feed's removal does not end, and this is why
     arrived                     bodies that came over the link
     add_node("b")               another node, to move spans to
     lag("shop")                 the feed stays behind, so that waits last; `level` ends it
@@ -65,6 +66,7 @@ class FakeService:
         self.failures: dict[str, BaseException] = {}
         self.calls: list[tuple[str, str]] = []
         self.arrived: list[bytes] = []
+        self.held_up: dict[str, str] = {}
         self.waiting = 0
         """How many are inside `wait_feed` now."""
         self._moved = threading.Condition(threading.RLock())
@@ -212,13 +214,17 @@ class FakeService:
             self._note(who, "feed resume", name)
             return self._status(name)
 
-    def remove_feed(self, name: str, who: str) -> None:
-        """End it."""
+    def remove_feed(self, name: str, who: str) -> FeedStatus | None:
+        """End it, or begin to."""
         with self._call("remove_feed", who):
             self._feed(name)
+            if name in self.held_up:
+                removing = {"state": FeedState.STOPPED, "notes": ("it is being removed",)}
+                return dataclasses.replace(self._status(name), error=self.held_up[name], **removing)
             del self._feeds[name]
             self._note(who, "feed remove", name)
             self._moved.notify_all()
+            return None
 
     def wait_feed(self, name: str, timeout_s: float, position: str = "") -> Waited:
         """Until it is level."""

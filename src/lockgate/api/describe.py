@@ -4,7 +4,8 @@ import inspect
 from collections.abc import Callable
 from dataclasses import asdict
 from http import HTTPStatus
-from typing import Any, Final
+from types import NoneType
+from typing import Any, Final, get_args
 
 from fastapi import FastAPI, Response
 from fastapi.openapi.utils import get_openapi
@@ -38,6 +39,9 @@ _CODES: Final = {
 }
 
 
+_ALSO: Final = {200: "It was there already", 202: "It is recorded, and goes on by itself"}
+
+
 def describe(verb: Verb, handler: Callable[..., Any]) -> dict[str, Any]:
     """What `add_api_route` is told besides path, method and function."""
     returns = inspect.signature(handler).return_annotation
@@ -46,14 +50,15 @@ def describe(verb: Verb, handler: Callable[..., Any]) -> dict[str, Any]:
         status: _problem(verb, status) for status in verb.statuses
     }
     for status in (verb.status, *verb.also):
-        responses[status] = _answer(verb, status, None if plain else returns)
+        silent = plain or status == HTTPStatus.NO_CONTENT
+        responses[status] = _answer(verb, status, None if silent else _document(returns))
     return {
         "operation_id": verb.operation,
         "summary": verb.summary,
         "description": f"Needs the role {verb.access.value}." if verb.access.role else "",
         "tags": [verb.tag],
         "status_code": verb.status,
-        "response_model": None if plain else returns,
+        "response_model": None if plain or verb.status == HTTPStatus.NO_CONTENT else returns,
         "response_class": Response if plain else JSONResponse,
         "responses": responses,
         "include_in_schema": verb.access is not Access.LINK,
@@ -84,8 +89,13 @@ def description(app: FastAPI) -> dict[str, Any]:
     return found
 
 
+def _document(returns: Any) -> Any:
+    """What an answer holds, of a verb that may have nothing to say."""
+    return next((kind for kind in get_args(returns) if kind is not NoneType), returns)
+
+
 def _answer(verb: Verb, status: int, returns: Any) -> dict[str, Any]:
-    words = "It was there already" if status in verb.also else HTTPStatus(status).phrase
+    words = _ALSO[status] if status in verb.also else HTTPStatus(status).phrase
     if verb.operation in PLAIN:
         kind, example = PLAIN[verb.operation]
         schema = {"type": "object" if kind == "application/json" else "string"}

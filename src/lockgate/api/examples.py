@@ -1,5 +1,6 @@
 """One answer of each verb as an example: for the OpenAPI, and for whoever writes a client."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 from lockgate.api.pages import Page
@@ -47,6 +48,13 @@ _FEED: Final = FeedStatus(
     source="shop",
     target="copy",
 )
+_LEFT: Final = replace(
+    _FEED,
+    state=FeedState.STOPPED,
+    error="the server does not answer (db.example:5432/shop)",
+    next_steps=("is it running?", "lockgate feed status shop"),
+    notes=("it is being removed",),
+)
 _SPAN: Final = FeedSpan("s7", "public.orders", "", "80", "lg1", "running", "0/16B3700")
 _TABLE: Final = FeedTable("public.orders", "public.orders", (_SPAN,), "running", "0/16B3700")
 _PLANNED: Final = PlannedTable(
@@ -70,6 +78,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     **dict.fromkeys(
         ("feed_create", "feed_show", "feed_pause", "feed_resume", "feed_resync"), _FEED
     ),
+    "feed_remove": _LEFT,
     **dict.fromkeys(("span_move", "span_split", "span_merge"), _FEED),
     "node_list": Page(items=(_NODE,)),
     "node_drain": _NODE,

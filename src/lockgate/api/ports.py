@@ -89,8 +89,9 @@ class Service(Protocol):
         """Let a stopped or failed one run again."""
         ...
 
-    def remove_feed(self, name: str, who: str) -> None:
-        """End it, and remove everything that was made for it but the target's tables."""
+    def remove_feed(self, name: str, who: str) -> FeedStatus | None:
+        """End it, and remove everything that was made for it but the target's tables. None when it
+        is gone; else how it is: it is recorded, and goes on by itself."""
         ...
 
     def wait_feed(self, name: str, timeout_s: float, position: str = "") -> Waited:

@@ -207,14 +207,35 @@ def remove(
     url: asking.UrlOption = None,
     home: asking.HomeOption = None,
     as_json: output.JsonFlag = False,
-) -> None:
-    """End a feed, and remove all that was made for it. The target's tables stay."""
+) -> int:
+    """End a feed, and remove all that was made for it. The target's tables stay.
+
+    Exits 1 when it is not gone yet: an endpoint is away. It goes on by itself then.
+    """
     with asking.node(url, home) as lg:
-        lg.feeds.remove(name)
+        left = lg.feeds.remove(name)
+    if left is None:
+        if as_json:
+            output.result({"name": name, "removed": True})
+        else:
+            output.line(f"removed the feed {name}")
+        return 0
     if as_json:
-        output.result({"name": name, "removed": True})
-    else:
-        output.line(f"removed the feed {name}")
+        output.result(
+            {
+                "name": name,
+                "removed": False,
+                "error": left.error,
+                "notes": left.notes,
+                "next_steps": left.next_steps,
+            }
+        )
+    why = left.error or "; ".join(left.notes)
+    output.error(
+        f"the feed is being removed, and is not gone yet ({name})" + (f": {why}" if why else ""),
+        "; ".join(("it goes on by itself", *left.next_steps)),
+    )
+    return 1
 
 
 @app.command("wait")

@@ -96,13 +96,18 @@ class Feeds:
         """Let a stopped or failed one run again."""
         return self._transport.post(_path(name, "resume"), FeedStatus, safe=True)
 
-    def remove(self, name: str) -> None:
-        """End it, and remove everything that was made for it but the target's tables."""
-        self._transport.delete(_path(name))
+    def remove(self, name: str) -> FeedStatus | None:
+        """End it, and remove everything that was made for it but the target's tables.
+
+        None when it is gone. Else its status, whose `error` says what holds it up: an endpoint that
+        is away. The removal is recorded then, and goes on by itself.
+        """
+        return self._transport.delete(_path(name), FeedStatus, more_s=DATABASES_S)
 
     def resync(self, name: str, table: str) -> FeedStatus:
-        """Copy one table anew."""
-        return self._transport.post(_path(name, "tables", table, "resync"), FeedStatus, safe=False)
+        """Copy one table anew. Transient when it was not begun: nothing has changed then."""
+        path = _path(name, "tables", table, "resync")
+        return self._transport.post(path, FeedStatus, safe=False, more_s=DATABASES_S)
 
     def wait(
         self,

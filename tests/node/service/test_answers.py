@@ -5,17 +5,20 @@ from typing import Any, cast
 
 import pytest
 
+from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from lockgate.model.config import Timing
 from lockgate.model.errors import Conflict, LockgateError, OutcomeUnknown, Transient
 from lockgate.model.events import MoveSpan
 from lockgate.model.feed_config import read_config
 from lockgate.model.instructions import Answer, StopDispatcher
+from lockgate.model.secret import Secret
 from lockgate.node.feed.applying import Applying
 from lockgate.node.link.transport import ASK_S
 from lockgate.node.service import NodeService, cluster, feeds, resync
 from lockgate.node.service.asking import Asking
 from lockgate.node.service.cluster import HERE_S, Cluster
 from tests.support.feeds import LEVEL_S, Pair
+from tests.support.proxy import FaultProxy
 from tests.support.waiting import until
 
 
@@ -79,9 +82,9 @@ def test_every_answer_comes_while_somebody_listens() -> None:
 # --- a whole node ---------------------------------------------------------------------------------
 
 
-def _level(service: NodeService, pair: Pair) -> None:
+def _level(service: NodeService, pair: Pair, source: str = "shop") -> None:
     pair.at_source("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)")
-    document = {"name": "feed", "source": "shop", "target": "copy", "tables": ["public.*"]}
+    document = {"name": "feed", "source": source, "target": "copy", "tables": ["public.*"]}
     service.create_feed(read_config({**document, "flush_interval_ms": 50}), "me")
     assert service.wait_feed("feed", LEVEL_S).level
     until(lambda: [each.state for each in service.feed_tables("feed")] == ["running"], LEVEL_S)
@@ -138,6 +141,24 @@ def test_the_history_does_not_say_done_of_what_nobody_confirmed(
     told, outcome = _outcome(service, "one" if verb == "drain" else "feed")
     assert told.endswith(verb)
     assert outcome.startswith("not certain: ")
+
+
+def test_a_removal_that_an_endpoint_holds_up_is_not_told_to_be_done(
+    service: NodeService, pair: Pair, pg16: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FaultProxy(pg16.host, pg16.port) as proxy:
+        source = pair.source.replace(f":{pg16.port}/", f":{proxy.port}/")
+        service.add_endpoint("away", Secret(source), "me")
+        _level(service, pair, source="away")
+        proxy.refuse()
+        monkeypatch.setattr(feeds, "REMOVE_S", 8.0)
+        left = service.remove_feed("feed", "me")
+        assert left is not None
+        assert f":{proxy.port}" in left.error
+        assert "it is being removed" in left.notes
+        assert left.next_steps
+        proxy.heal()
+        until(lambda: service.feeds() == [], LEVEL_S)
 
 
 def test_what_was_confirmed_is_recorded_in_the_history(service: NodeService, pair: Pair) -> None:

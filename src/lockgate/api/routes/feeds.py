@@ -40,8 +40,11 @@ class FeedRoutes:
     def feed_show(self, name: Name) -> FeedStatus:
         return self._service.feed(name)
 
-    def feed_remove(self, name: Name, who: Who) -> None:
-        self._service.remove_feed(name, who)
+    def feed_remove(self, name: Name, who: Who, response: Response) -> FeedStatus | None:
+        left = self._service.remove_feed(name, who)
+        if left is not None:
+            response.status_code = 202
+        return left
 
     def feed_tables(self, name: Name, query: PageQuery) -> Page[FeedTable]:
         return paged(self._service.feed_tables(name), lambda table: table.table, query)

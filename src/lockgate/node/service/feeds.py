@@ -10,7 +10,7 @@ from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.source import heartbeat
 from lockgate.endpoints.postgres.source.slot import lsn_text
 from lockgate.model.documents import Waited
-from lockgate.model.errors import Conflict
+from lockgate.model.errors import Conflict, NotFound
 from lockgate.model.events import PauseFeed, ResumeFeed
 from lockgate.model.feed_config import FeedConfig
 from lockgate.model.feed_status import FeedPlan, FeedStatus
@@ -125,14 +125,18 @@ class FeedDesk:
                 self._cluster.ask_coordinator(lambda request: ResumeFeed(request, feed), feed)
         return self._statuses.one(feed)
 
-    def remove(self, feed: FeedId, who: str) -> None:
-        """End it. Recorded at once; returns when it is gone, or after a while when an endpoint
-        that cannot be reached is in the way: then it goes on by itself."""
+    def remove(self, feed: FeedId, who: str) -> FeedStatus | None:
+        """End it. Recorded at once; returns None when it is gone, or after a while its status, when
+        an endpoint that cannot be reached is in the way: then it goes on by itself."""
         self._statuses.entry(feed)
         self._stores.feeds.change(feed, lambda now: msgspec.structs.replace(now, removing=True))
         self._stores.history.write(who, "feed remove", feed, outcome="recorded")
         self._keeper.knock(feed)
         self._wait(lambda: self._stores.feeds.read(feed) is None, REMOVE_S)
+        try:
+            return self._statuses.one(feed)
+        except NotFound:
+            return None
 
     def _wait(self, done: Callable[[], bool], timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s

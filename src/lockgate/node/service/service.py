@@ -323,8 +323,8 @@ class NodeService:
     def resume_feed(self, name: str, who: str) -> FeedStatus:
         return self._feeds.resume(name, who)
 
-    def remove_feed(self, name: str, who: str) -> None:
-        self._feeds.remove(name, who)
+    def remove_feed(self, name: str, who: str) -> FeedStatus | None:
+        return self._feeds.remove(name, who)
 
     def wait_feed(self, name: str, timeout_s: float, position: str = "") -> Waited:
         return self._feeds.wait(name, timeout_s, position)

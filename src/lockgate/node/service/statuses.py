@@ -22,18 +22,26 @@ from lockgate.model.records import FeedRecord, OperatorRecord, Record, SpanRecor
 from lockgate.model.secret import Secret
 from lockgate.model.selection import target_of
 from lockgate.model.spans import TRIGGER
+from lockgate.model.statuses import Phase
 from lockgate.model.tables import parse_table
 from lockgate.node.feed.following import UNLOGGED
 from lockgate.node.feed.running import HINT
 from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.contexts import config_of
-from lockgate.node.service.remarks import Remark, SpanRemark, Worry, decoded
+from lockgate.node.service.remarks import OwnerRemark, Remark, SpanRemark, Worry, decoded
 from lockgate.node.service.stores import Stores
 from lockgate.store.feeds import FeedEntry
 
 __all__ = ["Statuses"]
 
 _WORST = ("absent", "retrying", "starting", "copying", "held", "blocked", "running")
+
+
+_WAITS_FOR = {
+    Phase.CLOSING.value: ": every node that is alive has to say that nothing of it runs there",
+    Phase.REVOKING.value: ": the target has to say that nobody can apply to it any more",
+}
+"""What holds up a removal, by the phase of the feed's owner."""
 
 
 class _Said(NamedTuple):
@@ -173,7 +181,7 @@ def _status(entry: FeedEntry, record: FeedRecord | None, said: list[_Said]) -> F
         rows_applied=sum(each.rows_applied for each in remarks),
         error=worries[0].what if worries else "",
         next_steps=_next_steps(entry, state, worries),
-        notes=_notes(entry, record),
+        notes=_notes(entry, record, owner),
         source=_shown(config.source),
         target=_shown(config.target),
     )
@@ -211,9 +219,9 @@ def _copy(remarks: Iterable[Remark]) -> CopyProgress:
 
 def _next_steps(entry: FeedEntry, state: FeedState, worries: list[Worry]) -> tuple[str, ...]:
     name = entry.feed
-    if entry.removing:
-        return ("nothing: it is being removed",)
     hints = tuple(dict.fromkeys(worry.hint for worry in worries if worry.hint))
+    if entry.removing:
+        return hints or ("nothing: it is being removed",)
     if state is FeedState.FAILED:
         return (*hints, f"when that is done: lockgate feed resume {name}")
     if state is FeedState.STOPPED:
@@ -223,12 +231,16 @@ def _next_steps(entry: FeedEntry, state: FeedState, worries: list[Worry]) -> tup
     return hints or (f"lockgate feed wait {name}", f"lockgate feed tables {name}")
 
 
-def _notes(entry: FeedEntry, record: FeedRecord | None) -> tuple[str, ...]:
+def _notes(
+    entry: FeedEntry, record: FeedRecord | None, owner: OwnerRemark | None
+) -> tuple[str, ...]:
     notes: list[str] = []
     if not entry.removing and not entry.error and (entry.start is None or record is None):
         notes.append("it is being set up")
     if entry.removing:
-        notes.append("it is being removed")
+        notes.append(
+            "it is being removed" + _WAITS_FOR.get("" if owner is None else owner.phase, "")
+        )
     if not entry.logged:
         notes.append(UNLOGGED)
     return tuple(notes)
