@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lockgate.cli import feed_spans
-from lockgate.model.feed_status import FeedPlan, FindingDocument
+from lockgate.model.feed_config import FeedConfig
+from lockgate.model.feed_status import FeedPlan, FeedStatus, FindingDocument
 from lockgate.model.feeds import FeedState
 from tests.cli.conftest import Run
 from tests.support.served import Served
@@ -25,6 +26,25 @@ def test_a_feed_is_made_with_the_patterns_of_one_option(run: Run, served: Served
 def test_a_feed_is_made_with_the_option_repeated(run: Run, served: Served) -> None:
     line = "feed create two --tables public.* --tables !public.users --from shop --to copy --json"
     assert run(line).document["tables"] == 2
+
+
+@pytest.mark.parametrize("more", ["", " --wait"])
+def test_a_feed_that_has_failed_is_failure(
+    run: Run, served: Served, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    made = served.service.create_feed
+
+    def fails(config: FeedConfig, who: str) -> FeedStatus:
+        steps = ("empty it", "when that is done: lockgate feed resume two")
+        why = "the table has rows"
+        failed = {"state": FeedState.FAILED, "error": why, "next_steps": steps}
+        return dataclasses.replace(made(config, who), **failed)
+
+    monkeypatch.setattr(served.service, "create_feed", fails)
+    done = run(f"feed create two --from shop --to copy --tables public.* --json{more}")
+    assert (done.code, done.document["state"]) == (1, "failed")
+    assert "error: the feed is recorded and has failed (two): the table has rows" in done.err
+    assert "empty it" in done.err
 
 
 def test_a_stray_word_is_wrong_usage(run: Run, served: Served) -> None:

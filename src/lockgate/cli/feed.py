@@ -107,10 +107,15 @@ def create(
             if dry_run:
                 return _plan(lg, document, as_json=as_json)
             status = lg.feeds.create(**document)
-            waited = _waited(lg, name, timeout) if wait else None
-            if wait:
+            waited = None
+            if wait and not _has_failed(status):
+                waited = _waited(lg, name, timeout)
                 status = lg.feeds.status(name)
     _show(status, as_json=as_json)
+    if _has_failed(status):
+        hint = "; ".join(status.next_steps)
+        output.error(f"the feed is recorded and has failed ({name}): {status.error}", hint)
+        return 1
     return 0 if waited is None else _verdict(name, waited, timeout)
 
 
@@ -309,6 +314,12 @@ def _plan(lg: "Client", document: dict[str, Any], *, as_json: bool) -> int:
             "each says above what helps",
         )
     return 1 if errors else 0
+
+
+def _has_failed(status: "FeedStatus") -> bool:
+    from lockgate.model.feeds import FeedState
+
+    return status.state is FeedState.FAILED
 
 
 def _waited(lg: "Client", name: str, timeout: float | None) -> "Waited":

@@ -191,6 +191,51 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(
     assert pair.ask_target("SELECT count(*) FROM pg_tables WHERE tablename = 'a'") == [(0,)]
 
 
+_FULL = ("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (7)")
+
+
+@pytest.mark.parametrize(
+    ("there", "code", "what"),
+    [
+        (_FULL, "table-not-empty", "has rows"),
+        (("CREATE TABLE a (id text PRIMARY KEY)",), "table-differs", "differs"),
+        (("CREATE TABLE a (id int)",), "table-differs", "differs"),
+    ],
+)
+def test_a_table_that_cannot_take_the_rows_is_refused_before_anything_is_recorded(
+    service: NodeService, pair: Pair, there: tuple[str, ...], code: str, what: str
+) -> None:
+    pair.at_source("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)")
+    pair.at_target(*there)
+    found = [each for each in service.plan_feed(_config()).findings if each.severity == "error"]
+    assert [each.code for each in found] == [code]
+    assert found[0].hint
+    with pytest.raises(EndpointRefused, match=what):
+        service.create_feed(_config(), "me")
+    assert service.feeds() == []
+    assert pair.ask_source("SELECT count(*) FROM pg_publication") == [(0,)]
+
+
+def test_a_table_with_rows_is_taken_by_a_feed_that_copies_none(
+    service: NodeService, pair: Pair
+) -> None:
+    pair.at_source(*_FULL)
+    pair.at_target(*_FULL)
+    service.create_feed(_config(copy=False), "me")
+    pair.at_source("INSERT INTO a VALUES (8)")
+    _level(service)
+    pair.assert_equal("public.a")
+
+
+def test_a_feed_that_is_there_is_planned_without_complaint_about_its_own_rows(
+    service: NodeService, pair: Pair
+) -> None:
+    pair.at_source(*_FULL)
+    service.create_feed(_config(), "me")
+    _level(service)
+    assert not [e for e in service.plan_feed(_config()).findings if e.severity == "error"]
+
+
 def test_a_plan_names_what_would_be_made_and_makes_nothing(
     service: NodeService, pair: Pair
 ) -> None:

@@ -62,7 +62,8 @@ class FeedDesk:
     def plan(self, config: FeedConfig) -> FeedPlan:
         """What `create` would make."""
         birth = self._stores.feeds.next_birth()
-        return planning.plan(config, self._contexts.ends(config), self._home, birth)
+        new = self._stores.feeds.read(config.name) is None
+        return planning.plan(config, self._contexts.ends(config), self._home, birth, new=new)
 
     def create(self, config: FeedConfig, who: str) -> FeedStatus:
         """Record the feed and wait until it is set up. What can be known to fail is refused before

@@ -4,15 +4,18 @@ The same look that a set-up begins with: what it would refuse is refused here, a
 of both endpoints find comes along.
 """
 
+from dataclasses import replace
+
 from lockgate.endpoints.postgres.check_source import check_source
 from lockgate.endpoints.postgres.check_target import check_target
 from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.faults import faults
-from lockgate.endpoints.postgres.schema import discover
+from lockgate.endpoints.postgres.schema import create, discover
+from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import EndpointRefused
 from lockgate.model.feed_config import FeedConfig
 from lockgate.model.feed_status import FeedPlan, PlannedTable
-from lockgate.model.findings import Finding, Severity
+from lockgate.model.findings import Finding, Severity, from_error, worst
 from lockgate.node.feed.setup import Chosen, Ends, choose, entry_of
 from lockgate.node.service.endpoints import documents_of
 
@@ -25,9 +28,10 @@ SELECT n.nspname::text, c.relname::text, greatest(c.reltuples, 0)::bigint
 """
 
 
-def plan(config: FeedConfig, ends: Ends, home: str, birth: int) -> FeedPlan:
+def plan(config: FeedConfig, ends: Ends, home: str, birth: int, *, new: bool = True) -> FeedPlan:
     """Everything that would be made, and all that the endpoints' checks say. `birth` is the one
-    that the feed would have if it were created next."""
+    that the feed would have if it were created next; one that is not `new` has filled its tables
+    itself."""
     with connect(ends.source, purpose=f"plan {config.name}", autocommit=True) as connection:
         chosen = choose(connection, config)
         with faults(object_=ends.source.label, operation="plan a feed"):
@@ -43,7 +47,7 @@ def plan(config: FeedConfig, ends: Ends, home: str, birth: int) -> FeedPlan:
     with connect(ends.target, purpose=f"plan {config.name}", autocommit=True) as connection:
         there = set(discover.describe(connection, targets))
     entry = entry_of(config, home, birth)
-    findings = findings_of(config, ends, chosen)
+    findings = findings_of(config, ends, chosen, new=new)
     tables = tuple(
         PlannedTable(
             table=each.definition.table.id,
@@ -68,17 +72,32 @@ def plan(config: FeedConfig, ends: Ends, home: str, birth: int) -> FeedPlan:
     return FeedPlan(config.name, tables, tuple(makes), documents_of(findings))
 
 
-def findings_of(config: FeedConfig, ends: Ends, chosen: list[Chosen]) -> list[Finding]:
-    """What the checks of both endpoints say of this feed."""
+def findings_of(
+    config: FeedConfig, ends: Ends, chosen: list[Chosen], *, new: bool
+) -> list[Finding]:
+    """What the checks of both endpoints say of this feed, and of the tables that it would fill."""
     targets = [each.selection.target for each in chosen]
-    return [*check_source(ends.source, config=config), *check_target(ends.target, targets=targets)]
+    at_target = check_target(ends.target, targets=targets)
+    if new and worst(at_target) is not Severity.ERROR:
+        at_target += _obstacles(config, ends.target, chosen)
+    return [*check_source(ends.source, config=config), *at_target]
+
+
+def _obstacles(config: FeedConfig, target: PostgresUrl, chosen: list[Chosen]) -> list[Finding]:
+    """Tables that are there and cannot take the rows, as a set-up that has made nothing sees
+    them: all of them are somebody else's."""
+    plans = [replace(each.plan, with_key=True) for each in chosen]
+    with connect(target, purpose=f"plan {config.name}", autocommit=True) as connection:
+        found = create.obstacles(connection, plans, must_be_empty=config.copy)
+    return [from_error(each) for each in found]
 
 
 def refuse_if_unfit(config: FeedConfig, ends: Ends) -> None:
     """Raise for the first thing that would make the feed fail, before anything is made."""
     with connect(ends.source, purpose=f"plan {config.name}", autocommit=True) as connection:
         chosen = choose(connection, config)
-    wrong = [each for each in findings_of(config, ends, chosen) if each.severity is Severity.ERROR]
+    found = findings_of(config, ends, chosen, new=True)
+    wrong = [each for each in found if each.severity is Severity.ERROR]
     if wrong:
         first = wrong[0]
         more = f" (and {len(wrong) - 1} more: see --dry-run)" if len(wrong) > 1 else ""

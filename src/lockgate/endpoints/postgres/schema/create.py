@@ -6,7 +6,8 @@ On a connection in autocommit each table is a transaction of its own; else all a
 caller's.
 """
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import psycopg
@@ -28,9 +29,10 @@ from lockgate.endpoints.postgres.schema.errors import TableDiffers, TableNotEmpt
 from lockgate.endpoints.postgres.schema.identifiers import identifier, partition_name
 from lockgate.endpoints.postgres.schema.notes import Note
 from lockgate.endpoints.postgres.schema.usertypes import compose_type, missing_types, types_of
+from lockgate.model.errors import Terminal
 from lockgate.model.tables import TableName
 
-__all__ = ["Created", "create", "facts_of", "schemas_of", "unmake"]
+__all__ = ["Created", "create", "facts_of", "obstacles", "schemas_of", "unmake"]
 
 _LACKING = (
     errors.UndefinedFunction,
@@ -57,7 +59,7 @@ def create(
     connection: psycopg.Connection, plans: Sequence[TablePlan], *, must_be_empty: bool = True
 ) -> Created:
     """Have all planned tables at the target. Raises before anything is made if one cannot be."""
-    label = f"{connection.info.host}:{connection.info.port}/{connection.info.dbname}"
+    label = _label(connection)
     done = Created()
     there = describe(connection, [plan.target for plan in plans])
     for plan in plans:
@@ -65,13 +67,8 @@ def create(
             done.notes += _check(plan, there[plan.target])
     if must_be_empty:
         _check_empty(connection, list(there))
-    types = types_of(
-        (column for plan in plans for column in plan.columns),
-        (each for plan in plans for each in plan.source.types),
-    )
+    lacking = _lacking(connection, plans)
     with faults(object_=label, operation="make tables"):
-        with bare_names(connection):
-            lacking = missing_types(connection, types)
         facts = facts_of(connection, plans)
         with connection.transaction():
             _make_schemas(connection, plans, lacking)
@@ -85,6 +82,28 @@ def create(
                 done.notes += _make(connection, compose_table(plan, facts))
             done.made.append(plan.target)
     return done
+
+
+def obstacles(
+    connection: psycopg.Connection, plans: Sequence[TablePlan], *, must_be_empty: bool = True
+) -> list[Terminal]:
+    """All that `create` would refuse, found out without making anything."""
+    there = describe(connection, [plan.target for plan in plans])
+    looks: list[Callable[[], object]] = [
+        functools.partial(_check, plan, there[plan.target])
+        for plan in plans
+        if plan.target in there
+    ]
+    if must_be_empty:
+        looks.append(lambda: _check_empty(connection, list(there)))
+    looks.append(lambda: _lacking(connection, plans))
+    found: list[Terminal] = []
+    for look in looks:
+        try:
+            look()
+        except Terminal as error:
+            found.append(error)
+    return found
 
 
 def unmake(
@@ -131,6 +150,20 @@ def schemas_of(plan: TablePlan) -> set[str]:
         if column.sequence is not None and not column.identity
     }
     return {plan.target.schema} | parts | sequences
+
+
+def _label(connection: psycopg.Connection) -> str:
+    return f"{connection.info.host}:{connection.info.port}/{connection.info.dbname}"
+
+
+def _lacking(connection: psycopg.Connection, plans: Sequence[TablePlan]) -> list[TypeDefinition]:
+    """Types that have to be made first. Raises when one cannot be, or is another one there."""
+    types = types_of(
+        (column for plan in plans for column in plan.columns),
+        (each for plan in plans for each in plan.source.types),
+    )
+    with faults(object_=_label(connection), operation="make tables"), bare_names(connection):
+        return missing_types(connection, types)
 
 
 def _check(plan: TablePlan, there: TableDefinition) -> list[Note]:
