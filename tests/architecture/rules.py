@@ -19,7 +19,7 @@ PACKAGE: Final = "(package)"
 """`lockgate` itself: its version, which may be asked for, and the way to the client."""
 
 MAY_IMPORT: Final[dict[str, frozenset[str]]] = {
-    PACKAGE: frozenset({"client"}),
+    PACKAGE: frozenset({"client", "lake"}),
     **{layer: frozenset(LAYERS[:height]) for height, layer in enumerate(LAYERS)},
     "node": frozenset({*LAYERS[: LAYERS.index("node")], PACKAGE}),
     "api": frozenset({*LAYERS[: LAYERS.index("api")], PACKAGE}),
@@ -27,6 +27,8 @@ MAY_IMPORT: Final[dict[str, frozenset[str]]] = {
     "sim": frozenset({"model", "core", "store"}),
     # Speaks to the api over HTTP, from any machine: it knows the documents and nothing behind them.
     "client": frozenset({"model"}),
+    # A library for people's own Spark: it reads what lies in a lake and asks nobody.
+    "lake": frozenset({"model", "endpoints"}),
     # A show of everything, for people at their first look.
     "demo": frozenset({*LAYERS, "client"}),
     # People's tools talk to the api only. They share the errors they show.

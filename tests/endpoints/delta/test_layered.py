@@ -10,53 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lockgate.endpoints.delta import rewriting
-from lockgate.endpoints.delta.changes import DELETE, OP, POSITION, PUT, SEQ, WIPE, ingest_schema
+from lockgate.endpoints.delta.changes import OP, POSITION, SEQ, ingest_schema
 from lockgate.endpoints.delta.fenced import TableDead
 from lockgate.endpoints.delta.files import live_files
 from lockgate.endpoints.delta.layered import DrainOvertaken, LayeredTable
 from lockgate.endpoints.delta.place import Place
 from lockgate.model.errors import StaleOwner
 from lockgate.model.ids import Token
-
-ROWS = pa.schema([("id", pa.int64()), ("part", pa.string()), ("v", pa.int64())])
-LEADER, DISPATCHER = Token(1, 1, 1), Token(5, 1, 1)
-Rows = dict[tuple[int, str], int | None]
-
-
-class Writer:
-    """Lands changes, and keeps what a table would be after them."""
-
-    def __init__(self, table: LayeredTable) -> None:
-        self.table = table
-        self.rows: Rows = {}
-        self.position = self.seq = 0
-
-    def land(self, *changes: tuple[str, int, str, int | None]) -> None:
-        out = []
-        for op, id_, part, v in changes:
-            self.position += 10
-            self.seq += 1
-            row: dict[str, Any] = {"id": id_, "part": part, "v": v}
-            if op == WIPE:
-                row = dict.fromkeys(row)
-                self.rows.clear()
-            elif op == PUT:
-                self.rows[id_, part] = v
-            else:
-                self.rows.pop((id_, part), None)
-            out.append({**row, POSITION: self.position, SEQ: self.seq, OP: op})
-        self.table.land(
-            DISPATCHER, pa.Table.from_pylist(out, schema=ingest_schema(ROWS)), self.position
-        )
-
-    def put(self, *ids: int, v: int = 0) -> None:
-        self.land(*((PUT, id_, "a", v) for id_ in ids))
-
-
-def _rows(found: pa.Table) -> Rows:
-    rows = [tuple(row.values()) for row in found.to_pylist()]
-    assert len({row[:2] for row in rows}) == len(rows), "a key is there twice"
-    return {(id_, part): v for id_, part, v in rows}
+from tests.support.lakes import DELETE, DISPATCHER, LEADER, PUT, ROWS, WIPE, Writer, rows_in
 
 
 @pytest.fixture
@@ -106,13 +67,13 @@ def test_whatever_is_landed_drained_and_pruned_the_answer_is_the_same(
             table.prune(DISPATCHER)
         else:
             writer.land(*step)
-        assert _rows(table.read()) == writer.rows
-        assert _rows(table.read(seen)) == then, "who began to read before sees what was there"
+        assert rows_in(table.read()) == writer.rows
+        assert rows_in(table.read(seen)) == then, "who began to read before sees what was there"
         seen, then = table.snapshot(), dict(writer.rows)
         assert table.size_bytes() == _bytes_named(table)
     table.drain(LEADER)
     stable = pl.read_delta(str(folder / "stable")).to_arrow().cast(ROWS)
-    assert _rows(stable) == writer.rows, "any reader of Delta reads stable"
+    assert rows_in(stable) == writer.rows, "any reader of Delta reads stable"
 
 
 def _bytes_named(table: LayeredTable) -> int:
@@ -157,7 +118,7 @@ def test_a_drain_that_was_overtaken_lands_nothing(
     monkeypatch.setattr(LayeredTable, "_rewritten", slow)
     with pytest.raises(DrainOvertaken):
         table.drain(LEADER)
-    assert _rows(table.read()) == writer.rows
+    assert rows_in(table.read()) == writer.rows
     assert table.stable.look().position == writer.position
 
 
@@ -167,7 +128,7 @@ def test_a_former_leader_drains_nothing(table: LayeredTable, writer: Writer) -> 
     with pytest.raises(StaleOwner):
         table.drain(LEADER)
     assert table.stable.look().position == 0
-    assert _rows(table.read()) == writer.rows
+    assert rows_in(table.read()) == writer.rows
 
 
 def test_a_dropped_table_is_not_drained(table: LayeredTable, writer: Writer) -> None:
@@ -192,7 +153,7 @@ def test_only_files_that_hold_touched_keys_are_rewritten(
     writer.land((DELETE, 19, "a", None))
     table.drain(LEADER)
     assert len(before - {file.path for file in table.snapshot().stable}) == 1
-    assert _rows(table.read()) == writer.rows
+    assert rows_in(table.read()) == writer.rows
 
 
 def test_keys_that_only_grow_leave_full_files_alone(

@@ -76,6 +76,7 @@ class LayeredTable:
         self._stable_place = place.child("stable")
         self._ingest_place = place.child(f"ingest-{home}")
         self.label = place.label
+        self.home = home
         self.stable = stable
         self.ingest = ingest
         noted = stable.notes.get(_KEY)
