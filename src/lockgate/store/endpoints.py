@@ -3,18 +3,27 @@
 A URL is kept as people wrote it. Where it holds a password, that password lies in the metastore,
 which is as secret as the databases that it names; a reference (`${env:SHOP_PW}`) is kept as a
 reference, and every node looks it up where it runs. In memory it is a `Secret` from end to end.
+
+Feeds rely on endpoints by name. So whoever changes one, and whoever enters a feed, take turns, and
+look at each other's book in the same transaction: none is exchanged or removed under a feed.
 """
+
+from collections.abc import Callable, Collection
+from typing import TypeAlias
 
 import msgspec
 import sqlalchemy as sa
 
+from lockgate.model.errors import Conflict
 from lockgate.model.secret import Secret
 from lockgate.model.value import Value
+from lockgate.store.births import take_turn
+from lockgate.store.feeds import FeedEntry, all_feeds
 from lockgate.store.tables import endpoints, upsert
 from lockgate.store.texts import fits, wanted
 from lockgate.store.transactions import Alive, Transactions
 
-__all__ = ["EndpointBook", "EndpointEntry"]
+__all__ = ["EndpointBook", "EndpointEntry", "unchanged"]
 
 
 class EndpointEntry(Value, frozen=True):
@@ -24,17 +33,24 @@ class EndpointEntry(Value, frozen=True):
     url: Secret
 
 
+Check: TypeAlias = Callable[[EndpointEntry | None, list[FeedEntry]], None]
+"""Looks at the entry that is to be changed, and at all feeds; raises what is to be said against it.
+Nobody enters a feed before the change is there."""
+
+
 class EndpointBook:
     """All endpoints of one metastore."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def write(self, entry: EndpointEntry) -> None:
-        """Put an entry in, or in place of the former one of that name."""
+    def write(self, entry: EndpointEntry, check: Check = lambda *_: None) -> None:
+        """Put an entry in, or in place of the former one of that name, unless `check` objects."""
         row = {"name": wanted(entry.name, "the endpoint's name"), "body": _encoded(entry)}
 
         def work(connection: sa.Connection, _: Alive) -> tuple[None, bool]:
+            take_turn(connection)
+            check(_found(connection, entry.name), all_feeds(connection))
             connection.execute(upsert(connection, endpoints), row)
             return None, True
 
@@ -45,14 +61,8 @@ class EndpointBook:
         """The entry of that name, or None."""
         if not fits(name):
             return None
-        query = sa.select(endpoints.c.body).where(endpoints.c.name == name)
-
-        def work(connection: sa.Connection, _: Alive) -> EndpointEntry | None:
-            body: str | None = connection.execute(query).scalar_one_or_none()
-            return None if body is None else _decoded(body)
-
         with self._transactions.told("read the book of endpoints"):
-            return self._transactions.read(work)
+            return self._transactions.read(lambda connection, _: _found(connection, name))
 
     def all(self) -> list[EndpointEntry]:
         """Every entry, by name."""
@@ -62,17 +72,40 @@ class EndpointBook:
                 lambda connection, _: [_decoded(body) for body in connection.scalars(query)]
             )
 
-    def remove(self, name: str) -> bool:
-        """Take the entry out. False: there was none."""
+    def remove(self, name: str, check: Check = lambda *_: None) -> bool:
+        """Take the entry out, unless `check` objects. False: there was none."""
         if not fits(name):
             return False
 
         def work(connection: sa.Connection, _: Alive) -> tuple[bool, bool]:
+            take_turn(connection)
+            check(_found(connection, name), all_feeds(connection))
             gone = connection.execute(sa.delete(endpoints).where(endpoints.c.name == name))
             return gone.rowcount > 0, gone.rowcount > 0
 
         with self._transactions.told("write the book of endpoints"):
             return self._transactions.write(work)
+
+
+def unchanged(entries: Collection[EndpointEntry]) -> Callable[[sa.Connection], None]:
+    """For whoever enters a feed between these: raises Conflict unless they are as they were."""
+
+    def check(connection: sa.Connection) -> None:
+        for entry in entries:
+            if _found(connection, entry.name) != entry:
+                raise Conflict(
+                    "the endpoint was changed or removed at this moment",
+                    object_=entry.name,
+                    hint="ask again",
+                )
+
+    return check
+
+
+def _found(connection: sa.Connection, name: str) -> EndpointEntry | None:
+    query = sa.select(endpoints.c.body).where(endpoints.c.name == name)
+    body: str | None = connection.execute(query).scalar_one_or_none()
+    return None if body is None else _decoded(body)
 
 
 def _encoded(entry: EndpointEntry) -> str:

@@ -33,7 +33,7 @@ from lockgate.store.faults import as_error
 from lockgate.store.tables import feeds, upsert
 from lockgate.store.transactions import Alive, Failed, Transactions
 
-__all__ = ["FeedBook", "FeedEntry"]
+__all__ = ["FeedBook", "FeedEntry", "all_feeds"]
 
 T = TypeVar("T")
 
@@ -94,15 +94,21 @@ class FeedBook:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def enter(self, feed: FeedId, make: Callable[[int], FeedEntry]) -> FeedEntry:
+    def enter(
+        self,
+        feed: FeedId,
+        make: Callable[[int], FeedEntry],
+        check: Callable[[sa.Connection], None] = lambda _: None,
+    ) -> FeedEntry:
         """Put a new feed in, as `make` has it for its birth; answers the entry that is there, which
-        may be another one's."""
+        may be another one's. `check` raises what is to be said against it."""
 
         def work(connection: sa.Connection, _: Alive) -> tuple[FeedEntry, bool]:
             birth = take_turn(connection) + 1
             found = _found(connection, feed)
             if found is not None:
                 return found, False
+            check(connection)
             entry = make(birth)
             assert (entry.feed, entry.birth) == (feed, birth)
             write_birth(connection, birth)
@@ -180,12 +186,8 @@ class FeedBook:
     def all(self) -> list[FeedEntry]:
         """Every entry, by name."""
 
-        def work(connection: sa.Connection, _: Alive) -> list[FeedEntry]:
-            bodies = connection.execute(sa.select(feeds.c.body).order_by(feeds.c.feed)).scalars()
-            return [msgspec.json.decode(body, type=FeedEntry) for body in bodies]
-
         try:
-            return self._transactions.read(work)
+            return self._transactions.read(lambda connection, _: all_feeds(connection))
         except Failed as failed:
             raise self._error(failed, "read the book of feeds") from failed
 
@@ -228,6 +230,12 @@ class FeedBook:
 
     def _error(self, failed: Failed, operation: str) -> LockgateError:
         return as_error(failed.fault, self._transactions.label, operation)
+
+
+def all_feeds(connection: sa.Connection) -> list[FeedEntry]:
+    """Every entry, by name, as somebody's transaction sees them."""
+    bodies = connection.execute(sa.select(feeds.c.body).order_by(feeds.c.feed)).scalars()
+    return [msgspec.json.decode(body, type=FeedEntry) for body in bodies]
 
 
 def _row(entry: FeedEntry) -> dict[str, str]:

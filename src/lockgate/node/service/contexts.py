@@ -11,6 +11,7 @@ from lockgate.node.feed.setup import Ends
 from lockgate.node.service.stores import Stores
 from lockgate.node.telemetry.feed import FeedWatches
 from lockgate.store.changelog import SegmentFiles
+from lockgate.store.endpoints import EndpointEntry
 from lockgate.store.feeds import FeedEntry
 
 __all__ = ["Contexts", "config_of"]
@@ -68,12 +69,21 @@ class Contexts:
 
     def ends(self, config: FeedConfig) -> Ends:
         """Where a feed goes from and to."""
-        return Ends(self.url(config.source), self.url(config.target))
+        return self.between(config)[0]
 
-    def url(self, written: Secret) -> PostgresUrl:
-        """The URL that is written there, or that the endpoint of this name has."""
+    def between(self, config: FeedConfig) -> tuple[Ends, tuple[EndpointEntry, ...]]:
+        """Where a feed goes from and to, and the endpoints' entries by which that was found."""
+        source, target = self._endpoint(config.source), self._endpoint(config.target)
+        ends = Ends(
+            PostgresUrl.parse(config.source if source is None else source.url),
+            PostgresUrl.parse(config.target if target is None else target.url),
+        )
+        return ends, tuple(each for each in (source, target) if each is not None)
+
+    def _endpoint(self, written: Secret) -> EndpointEntry | None:
+        """The endpoint of this name; None for a URL."""
         if is_url(written):
-            return PostgresUrl.parse(written)
+            return None
         text = written.reveal()
         found = self._stores.endpoints.read(text)
         if found is None:
@@ -82,4 +92,4 @@ class Contexts:
                 object_=text,
                 hint=f"add it: lockgate endpoint add {text} postgres://…",
             )
-        return PostgresUrl.parse(found.url)
+        return found

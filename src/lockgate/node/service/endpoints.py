@@ -14,6 +14,7 @@ from lockgate.model.secret import Secret
 from lockgate.node.service.contexts import config_of
 from lockgate.node.service.stores import Stores
 from lockgate.store.endpoints import EndpointEntry
+from lockgate.store.feeds import FeedEntry
 
 __all__ = ["EndpointDesk", "documents_of"]
 
@@ -47,16 +48,18 @@ class EndpointDesk:
         before = self._stores.endpoints.read(name)
         if before is not None and before.url == url:
             return self.one(name)
-        if before is not None:
-            users = self._used().get(name, ())
-            if users and PostgresUrl.parse(before.url).label != new.label:
+
+        def check(before: EndpointEntry | None, feeds: list[FeedEntry]) -> None:
+            users = _users(feeds).get(name, ())
+            if users and before and PostgresUrl.parse(before.url).label != new.label:
                 raise Conflict(
                     f"the endpoint is another database, and feeds use it: {', '.join(users)}",
                     object_=name,
                     hint="add the other database under a name of its own; a new password or "
                     "option for the same one is taken",
                 )
-        self._stores.endpoints.write(EndpointEntry(name, url))
+
+        self._stores.endpoints.write(EndpointEntry(name, url), check)
         self._stores.history.write(who, "endpoint add", name, new.text, "done")
         return self.one(name)
 
@@ -77,14 +80,17 @@ class EndpointDesk:
     def remove(self, name: str, who: str) -> None:
         """Forget it, unless it is used."""
         self._entry(name)
-        users = self._used().get(name, ())
-        if users:
-            raise Conflict(
-                f"feeds use the endpoint: {', '.join(users)}",
-                object_=name,
-                hint="remove them first",
-            )
-        self._stores.endpoints.remove(name)
+
+        def check(_: EndpointEntry | None, feeds: list[FeedEntry]) -> None:
+            users = _users(feeds).get(name, ())
+            if users:
+                raise Conflict(
+                    f"feeds use the endpoint: {', '.join(users)}",
+                    object_=name,
+                    hint="remove them first",
+                )
+
+        self._stores.endpoints.remove(name, check)
         self._stores.history.write(who, "endpoint remove", name, outcome="done")
 
     def _entry(self, name: str) -> EndpointEntry:
@@ -99,12 +105,16 @@ class EndpointDesk:
 
     def _used(self) -> dict[str, tuple[str, ...]]:
         """The feeds that use each endpoint."""
-        used: dict[str, tuple[str, ...]] = {}
-        for entry in self._stores.feeds.all():
-            config = config_of(entry)
-            for end in {config.source.reveal(), config.target.reveal()}:
-                used[end] = (*used.get(end, ()), entry.feed)
-        return used
+        return _users(self._stores.feeds.all())
+
+
+def _users(entries: list[FeedEntry]) -> dict[str, tuple[str, ...]]:
+    used: dict[str, tuple[str, ...]] = {}
+    for entry in entries:
+        config = config_of(entry)
+        for end in {config.source.reveal(), config.target.reveal()}:
+            used[end] = (*used.get(end, ()), entry.feed)
+    return used
 
 
 def _shown(entry: EndpointEntry, used: dict[str, tuple[str, ...]]) -> Endpoint:

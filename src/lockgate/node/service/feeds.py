@@ -28,6 +28,7 @@ from lockgate.node.service.positions import parse_lsn
 from lockgate.node.service.resync import RESYNC_S, span_to_resync
 from lockgate.node.service.statuses import Statuses
 from lockgate.node.service.stores import Stores
+from lockgate.store.endpoints import unchanged
 
 __all__ = ["FeedDesk"]
 
@@ -70,9 +71,12 @@ class FeedDesk:
         anything is recorded."""
         found = self._stores.feeds.read(config.name)
         if found is None:
-            planning.refuse_if_unfit(config, self._contexts.ends(config))
+            ends, between = self._contexts.between(config)
+            planning.refuse_if_unfit(config, ends)
             found = self._stores.feeds.enter(
-                config.name, lambda birth: setup.entry_of(config, self._home, birth)
+                config.name,
+                lambda birth: setup.entry_of(config, self._home, birth),
+                unchanged(between),
             )
             self._stores.history.write(who, "feed create", config.name, _told(config), "recorded")
         if config_of(found) != config:
