@@ -14,7 +14,7 @@ from psycopg import sql
 from lockgate.client import Client
 from lockgate.client.feeds import Feeds
 from lockgate.demo.compare import compare
-from lockgate.model.errors import Conflict, NotFound, Transient
+from lockgate.model.errors import Conflict, NotFound, OutcomeUnknown, Transient
 from lockgate.model.tables import parse_table
 from soak.failpoints import ENV, LAUNCHER, FailPoints
 from soak.matrix.truth import Truth, View
@@ -137,7 +137,7 @@ class World:
             nonlocal refused
             try:
                 verb(self.client().feeds)
-            except (Conflict, NotFound) as why:
+            except (Conflict, NotFound, Transient, OutcomeUnknown) as why:
                 refused = str(why)
                 return False
             return True
