@@ -90,6 +90,21 @@ def test_a_feed_that_is_still_being_removed_is_shown_with_what_holds_it_up(
     assert answer.json()["error"] == "the source does not answer"
 
 
+def test_a_feed_that_is_removed_by_force_is_shown_with_what_is_left_behind(
+    ask: Ask, shop: str, service: FakeService
+) -> None:
+    service.held_up["shop"] = "the source does not answer"
+    answer = ask("DELETE", "/api/v1/feeds/shop?force=true")
+    assert (answer.status_code, answer.json()["state"]) == (200, "removed")
+    assert answer.json()["notes"] == ["left behind, a slot"]
+
+
+@pytest.mark.parametrize("query", ["force=perhaps", "froce=true"])
+def test_a_removal_is_not_guessed_at(ask: Ask, shop: str, query: str) -> None:
+    assert ask("DELETE", f"/api/v1/feeds/shop?{query}").status_code == 422
+    assert ask("GET", "/api/v1/feeds/shop").status_code == 200
+
+
 def test_a_wait_ends_when_the_feed_is_level(ask: Ask, shop: str) -> None:
     waited = ask("POST", "/api/v1/feeds/shop/wait", json={"timeout_s": 5, "position": "0/1"}).json()
     assert (waited["level"], waited["position"]) == (True, "0/1")

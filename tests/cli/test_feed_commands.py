@@ -144,6 +144,18 @@ def test_the_document_of_a_removal_says_that_the_feed_is_not_gone_yet(
     )
 
 
+def test_what_a_removal_by_force_leaves_behind_is_said(run: Run, fed: Served) -> None:
+    fed.service.held_up["shop"] = "the source does not answer"
+    done = run("feed remove shop --force")
+    assert (done.code, done.out) == (0, "removed the feed shop\nleft behind, a slot\n")
+
+
+def test_the_document_of_a_removal_by_force_says_what_is_left_behind(run: Run, fed: Served) -> None:
+    fed.service.held_up["shop"] = "the source does not answer"
+    done = run("feed remove shop --force --json")
+    assert done.document == {"name": "shop", "removed": True, "left": ["left behind, a slot"]}
+
+
 def test_no_feeds_is_said_beside_the_result(run: Run, served: Served) -> None:
     done = run("feed list")
     assert done.out == ""

@@ -214,10 +214,15 @@ class FakeService:
             self._note(who, "feed resume", name)
             return self._status(name)
 
-    def remove_feed(self, name: str, who: str) -> FeedStatus | None:
+    def remove_feed(self, name: str, who: str, force: bool = False) -> FeedStatus | None:
         """End it, or begin to."""
         with self._call("remove_feed", who):
             self._feed(name)
+            if name in self.held_up and force:
+                behind = {"state": FeedState.REMOVED, "notes": ("left behind, a slot",)}
+                status = dataclasses.replace(self._status(name), **behind)
+                del self._feeds[name]
+                return status
             if name in self.held_up:
                 removing = {"state": FeedState.STOPPED, "notes": ("it is being removed",)}
                 return dataclasses.replace(self._status(name), error=self.held_up[name], **removing)

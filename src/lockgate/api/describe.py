@@ -40,6 +40,7 @@ _CODES: Final = {
 
 
 _ALSO: Final = {200: "It was there already", 202: "It is recorded, and goes on by itself"}
+_WORDS: Final = {("feed_remove", 200): "It is gone by force; the notes name what was left behind"}
 
 
 def describe(verb: Verb, handler: Callable[..., Any]) -> dict[str, Any]:
@@ -96,6 +97,7 @@ def _document(returns: Any) -> Any:
 
 def _answer(verb: Verb, status: int, returns: Any) -> dict[str, Any]:
     words = _ALSO[status] if status in verb.also else HTTPStatus(status).phrase
+    words = _WORDS.get((verb.operation, status), words)
     if verb.operation in PLAIN:
         kind, example = PLAIN[verb.operation]
         schema = {"type": "object" if kind == "application/json" else "string"}

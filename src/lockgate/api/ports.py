@@ -89,9 +89,11 @@ class Service(Protocol):
         """Let a stopped or failed one run again."""
         ...
 
-    def remove_feed(self, name: str, who: str) -> FeedStatus | None:
+    def remove_feed(self, name: str, who: str, force: bool = False) -> FeedStatus | None:
         """End it, and remove everything that was made for it but the target's tables. None when it
-        is gone; else how it is: it is recorded, and goes on by itself."""
+        is gone; else how it is: it is recorded, and goes on by itself. With `force`, a database
+        that cannot be reached is not waited for: the state is `removed`, and the notes name what
+        was left behind there."""
         ...
 
     def wait_feed(self, name: str, timeout_s: float, position: str = "") -> Waited:

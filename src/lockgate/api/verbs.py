@@ -152,7 +152,7 @@ VERBS: Final = (
          fails=(404, *_ENDPOINT), body=_JSON),
     Verb("feed_show", "GET", _FEED, _V, "One feed"),
     Verb("feed_remove", "DELETE", _FEED, _A, "End a feed and remove what was made for it",
-         status=204, also=(202,), fails=_ENDPOINT),
+         status=204, also=(200, 202), fails=(*_ASKED, *_ENDPOINT)),
     Verb("feed_tables", "GET", f"{_FEED}/tables", _V, "A feed's tables and spans"),
     Verb("feed_pause", "POST", f"{_FEED}/pause", _P, "Stop a feed, to be resumed", fails=_ENDPOINT),
     Verb("feed_resume", "POST", f"{_FEED}/resume", _P, "Let a feed run again", fails=_ENDPOINT),

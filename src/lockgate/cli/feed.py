@@ -209,21 +209,34 @@ def resume(
 @app.command()
 def remove(
     name: asking.FeedName,
+    *,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Do not wait for a database that is gone; say what is left there."
+        ),
+    ] = False,
     url: asking.UrlOption = None,
     home: asking.HomeOption = None,
     as_json: output.JsonFlag = False,
 ) -> int:
     """End a feed, and remove all that was made for it. The target's tables stay.
 
-    Exits 1 when it is not gone yet: an endpoint is away. It goes on by itself then.
+    Exits 1 when it is not gone yet: an endpoint is away. It goes on by itself then, or with
+    --force without the endpoint.
     """
+    from lockgate.model.feeds import FeedState
+
     with asking.node(url, home) as lg:
-        left = lg.feeds.remove(name)
-    if left is None:
+        left = lg.feeds.remove(name, force=force)
+    if left is None or left.state is FeedState.REMOVED:
+        behind = () if left is None else left.notes
         if as_json:
-            output.result({"name": name, "removed": True})
+            output.result({"name": name, "removed": True, **({"left": behind} if behind else {})})
         else:
             output.line(f"removed the feed {name}")
+            for each in behind:
+                output.line(each)
         return 0
     if as_json:
         output.result(

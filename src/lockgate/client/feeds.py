@@ -96,13 +96,17 @@ class Feeds:
         """Let a stopped or failed one run again."""
         return self._transport.post(_path(name, "resume"), FeedStatus, safe=True)
 
-    def remove(self, name: str) -> FeedStatus | None:
+    def remove(self, name: str, *, force: bool = False) -> FeedStatus | None:
         """End it, and remove everything that was made for it but the target's tables.
 
         None when it is gone. Else its status, whose `error` says what holds it up: an endpoint that
         is away. The removal is recorded then, and goes on by itself.
+
+        With `force`, a database that cannot be reached is not waited for. The status then says
+        `removed`, and its `notes` name what was left behind there.
         """
-        return self._transport.delete(_path(name), FeedStatus, more_s=DATABASES_S)
+        how = {"force": "true"} if force else {}
+        return self._transport.delete(_path(name), FeedStatus, more_s=DATABASES_S, **how)
 
     def resync(self, name: str, table: str) -> FeedStatus:
         """Copy one table anew. Transient when it was not begun: nothing has changed then."""

@@ -90,9 +90,11 @@ class Transport:
         longer than other requests."""
         return self._decoded(self._ask("POST", path, body=body, safe=safe, more_s=more_s), kind)
 
-    def delete(self, path: str, kind: type[T] | None = None, *, more_s: float = 0.0) -> T | None:
+    def delete(
+        self, path: str, kind: type[T] | None = None, *, more_s: float = 0.0, **params: str
+    ) -> T | None:
         """Have something removed. What is left of it comes as a `kind`; None when nothing is."""
-        answer = self._ask("DELETE", path, safe=False, more_s=more_s)
+        answer = self._ask("DELETE", path, params=params or None, safe=False, more_s=more_s)
         return self._decoded(answer, kind) if kind is not None and answer.content else None
 
     def pages(

@@ -25,7 +25,7 @@ from lockgate.model.events import (
     SinkEvent,
 )
 from lockgate.model.feeds import Trouble
-from lockgate.model.ids import FeedId, SpanId
+from lockgate.model.ids import FeedId, SpanId, Token
 from lockgate.model.instructions import CloseSink, StartDispatcher, StopDispatcher
 from lockgate.node.feed.context import FeedContext
 from lockgate.node.feed.engine import FeedEngine
@@ -235,8 +235,14 @@ class _Door:
 class SinkCloser:
     """`core.ports.SinkFence`, for real: closes a feed at its target."""
 
-    def __init__(self, sink_of: Callable[[FeedId], AbstractContextManager[PostgresSink]]) -> None:
+    def __init__(
+        self,
+        sink_of: Callable[[FeedId], AbstractContextManager[PostgresSink]],
+        give_up: Callable[[FeedId, LockgateError], bool] = lambda *_: False,
+    ) -> None:
+        """`give_up` says whether a target that cannot be reached needs no closing any more."""
         self._sink_of = sink_of
+        self._give_up = give_up
 
     def close(self, instruction: CloseSink) -> SinkEvent:
         """Void the feed's tokens, or forget the feed, under the given token."""
@@ -245,7 +251,15 @@ class SinkCloser:
             with self._sink_of(feed) as sink:
                 closed = sink.close(feed, token, instruction.forget)
         except LockgateError as error:
-            return SinkCloseFailed(feed, token, str(error))
+            return self._failed(feed, token, error)
         if closed:
             return SinkClosed(feed, token)
         return SinkCloseFailed(feed, token, "a newer owner is there")
+
+    def _failed(self, feed: FeedId, token: Token, error: LockgateError) -> SinkEvent:
+        try:
+            if self._give_up(feed, error):
+                return SinkClosed(feed, token)
+        except LockgateError as another:
+            return SinkCloseFailed(feed, token, str(another))
+        return SinkCloseFailed(feed, token, str(error))

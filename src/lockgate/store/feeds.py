@@ -18,7 +18,7 @@ source was done to names that the new feed does not use. Entries that were made 
 births have 0: theirs are the names of that time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -71,6 +71,10 @@ class FeedEntry(Value, frozen=True):
     """Why the set-up cannot succeed until somebody acts; with it, nobody tries again."""
     birth: int = 0
     """Tells it apart from every other feed that had this name, or will have it."""
+    forced: bool = False
+    """It is removed also from where it cannot be cleared away."""
+    left: tuple[str, ...] = ()
+    """What such a removal has left behind, for people."""
 
     def next_attempt(self) -> "FeedEntry":
         """The same feed, to be set up once more, with a slot that nobody else has used."""
@@ -209,6 +213,17 @@ class FeedBook:
         """Raises StaleOwner unless this very feed is there, and is being removed."""
         if not _is_removing(self.read(entry.feed), entry):
             raise _stale(entry.feed)
+
+    def leave(self, entry: FeedEntry, left: Sequence[str]) -> FeedEntry:
+        """These stay behind when the feed is removed. Raises StaleOwner unless this very feed is
+        there, and is removed by force."""
+
+        def noted(found: FeedEntry) -> FeedEntry:
+            if not _is_removing(found, entry) or not found.forced:
+                raise _stale(entry.feed)
+            return msgspec.structs.replace(found, left=tuple(dict.fromkeys((*found.left, *left))))
+
+        return self.change(entry.feed, noted)
 
     def remove(self, entry: FeedEntry) -> None:
         """Nothing of the feed is left at its endpoints. Raises StaleOwner, and leaves all as it is,

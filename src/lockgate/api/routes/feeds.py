@@ -5,12 +5,13 @@ from fastapi import Response
 from lockgate.api.bodies import FeedBody, MergeBody, MoveBody, SplitBody, WaitBody
 from lockgate.api.pages import Page, PageQuery, paged
 from lockgate.api.ports import Service
-from lockgate.api.routes.given import Name, Standing, Who
+from lockgate.api.routes.given import Name, RemovalQuery, Standing, Who
 from lockgate.api.scrub import Scrubber
 from lockgate.model.documents import Waited
 from lockgate.model.errors import NotFound, UsageError
 from lockgate.model.feed_config import FeedConfig
 from lockgate.model.feed_status import FeedPlan, FeedStatus, FeedTable
+from lockgate.model.feeds import FeedState
 from lockgate.model.tokens import Role
 
 __all__ = ["FeedRoutes"]
@@ -40,10 +41,12 @@ class FeedRoutes:
     def feed_show(self, name: Name) -> FeedStatus:
         return self._service.feed(name)
 
-    def feed_remove(self, name: Name, who: Who, response: Response) -> FeedStatus | None:
-        left = self._service.remove_feed(name, who)
+    def feed_remove(
+        self, name: Name, who: Who, response: Response, query: RemovalQuery
+    ) -> FeedStatus | None:
+        left = self._service.remove_feed(name, who, query.force)
         if left is not None:
-            response.status_code = 202
+            response.status_code = 200 if left.state is FeedState.REMOVED else 202
         return left
 
     def feed_tables(self, name: Name, query: PageQuery) -> Page[FeedTable]:

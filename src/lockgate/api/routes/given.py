@@ -2,15 +2,28 @@
 
 from typing import Annotated, cast
 
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Path, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
 
 from lockgate.api.door import Asked
 from lockgate.model.tokens import Role
 
-__all__ = ["Name", "RawBody", "Standing", "Who"]
+__all__ = ["Name", "RawBody", "RemovalQuery", "Standing", "Who"]
 
 Name = Annotated[str, Path(min_length=1, max_length=500)]
 """A name as it came; whether there is such a thing is for the service to say."""
+
+
+class _RemovalFields(BaseModel):
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    force: bool = Field(
+        default=False,
+        description="Do not wait for a database that cannot be reached; leave what is there.",
+    )
+
+
+RemovalQuery = Annotated[_RemovalFields, Query()]
 
 
 # Coroutines, though they wait for nothing: plain functions would each cost a thread.

@@ -287,10 +287,16 @@ def _prepare_source(
 
 
 def clear(book: FeedBook, entry: FeedEntry, source: PostgresUrl) -> None:
-    """Remove what was made for the feed at its source; its tables at the target stay.
+    """Remove what was made for the feed at its source, and its entry; the target's tables stay.
 
     Raises StaleOwner as soon as the book does not say any more that this feed is to be removed.
     """
+    clear_source(book, entry, source)
+    book.remove(entry)
+
+
+def clear_source(book: FeedBook, entry: FeedEntry, source: PostgresUrl) -> None:
+    """As `clear`, and the entry stays."""
     book.check_removing(entry)
     with (
         connect(source, purpose=f"clear {entry.feed}", autocommit=True) as connection,
@@ -304,7 +310,6 @@ def clear(book: FeedBook, entry: FeedEntry, source: PostgresUrl) -> None:
         if entry.logged:
             book.check_removing(entry)
             ddl_log.remove_capture(connection, entry.publication)
-    book.remove(entry)
 
 
 def _drop_slots(connection: psycopg.Connection, names: Iterable[str]) -> None:

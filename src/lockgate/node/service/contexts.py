@@ -2,12 +2,13 @@
 
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.endpoints.postgres.url import PostgresUrl
-from lockgate.model.errors import ObjectMissing
+from lockgate.model.errors import LockgateError, ObjectMissing
 from lockgate.model.feed_config import FeedConfig, config_from_json, is_url
 from lockgate.model.ids import FeedId
 from lockgate.model.secret import Secret
 from lockgate.node.feed.context import FeedContext, SparkHandle
 from lockgate.node.feed.setup import Ends
+from lockgate.node.service.forcing import GONE, left_at_target
 from lockgate.node.service.stores import Stores
 from lockgate.node.telemetry.feed import FeedWatches
 from lockgate.store.changelog import SegmentFiles
@@ -66,6 +67,15 @@ class Contexts:
     def sink(self, feed: FeedId) -> PostgresSink:
         """The feed's fence at its target, to be used in a `with`."""
         return PostgresSink(self.ends(config_of(self.entry(feed))).target)
+
+    def give_up_target(self, feed: FeedId, error: LockgateError) -> bool:
+        """Whether a removal by force goes on without a target that answers like this. What stays
+        there is in the book then."""
+        entry = self.entry(feed)
+        if not entry.removing or not entry.forced or not isinstance(error, GONE):
+            return False
+        self._stores.feeds.leave(entry, left_at_target(entry, self.ends(config_of(entry)).target))
+        return True
 
     def ends(self, config: FeedConfig) -> Ends:
         """Where a feed goes from and to."""

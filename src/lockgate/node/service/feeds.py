@@ -1,5 +1,6 @@
 """What people ask of feeds: recorded first, done by whoever is to do it, told when it is so."""
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Final
@@ -21,6 +22,7 @@ from lockgate.node.link.wire import ResyncSpan
 from lockgate.node.service import planning
 from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.contexts import Contexts, config_of
+from lockgate.node.service.forcing import LEFT, struck_out
 from lockgate.node.service.going import check_runs, live
 from lockgate.node.service.keeper import Keeper
 from lockgate.node.service.noting import BEGUN, noted
@@ -29,11 +31,13 @@ from lockgate.node.service.resync import RESYNC_S, span_to_resync
 from lockgate.node.service.statuses import Statuses
 from lockgate.node.service.stores import Stores
 from lockgate.store.endpoints import unchanged
+from lockgate.store.feeds import FeedEntry
 
 __all__ = ["FeedDesk"]
 
 CREATE_S: Final = 30.0
 REMOVE_S: Final = 30.0
+HISTORY_LOOK: Final = 20
 POLL_S: Final = 0.1
 PARTS_MAX: Final = 256
 
@@ -130,18 +134,38 @@ class FeedDesk:
                 self._cluster.ask_coordinator(lambda request: ResumeFeed(request, feed), feed)
         return self._statuses.one(feed)
 
-    def remove(self, feed: FeedId, who: str) -> FeedStatus | None:
+    def remove(self, feed: FeedId, who: str, force: bool = False) -> FeedStatus | None:
         """End it. Recorded at once; returns None when it is gone, or after a while its status, when
-        an endpoint that cannot be reached is in the way: then it goes on by itself."""
-        self._statuses.entry(feed)
-        self._stores.feeds.change(feed, lambda now: msgspec.structs.replace(now, removing=True))
-        self._stores.history.write(who, "feed remove", feed, outcome="recorded")
+        an endpoint that cannot be reached is in the way: then it goes on by itself. With `force`
+        nothing is in the way: what stays behind there is in the notes of a status that says
+        `removed`."""
+        before = self._statuses.one(feed)
+        entry = self._stores.feeds.change(
+            feed,
+            lambda now: msgspec.structs.replace(now, removing=True, forced=now.forced or force),
+        )
+        detail = "by force" if force else ""
+        self._stores.history.write(who, "feed remove", feed, detail, "recorded")
         self._keeper.knock(feed)
-        self._wait(lambda: self._stores.feeds.read(feed) is None, REMOVE_S)
-        try:
-            return self._statuses.one(feed)
-        except NotFound:
-            return None
+        if not self._wait(lambda: self._is_gone(entry), REMOVE_S):
+            with contextlib.suppress(NotFound):
+                return self._statuses.one(feed)
+        left = self._left_behind(feed, who) if entry.forced else ""
+        return struck_out(before, left) if left else None
+
+    def _is_gone(self, entry: FeedEntry) -> bool:
+        """Also when there is another of its name by now."""
+        found = self._stores.feeds.read(entry.feed)
+        return found is None or found.birth != entry.birth
+
+    def _left_behind(self, feed: FeedId, who: str) -> str:
+        """What the history says since the removal was asked for."""
+        for said in self._stores.history.read(feed, None, HISTORY_LOOK):
+            if said.verb == "feed remove" and said.outcome == LEFT:
+                return said.detail
+            if (said.who, said.verb) == (who, "feed remove"):
+                break
+        return ""
 
     def _wait(self, done: Callable[[], bool], timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s

@@ -35,6 +35,7 @@ from lockgate.node.feed import setup
 from lockgate.node.feed.running import backoff_s, told
 from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.contexts import Contexts, config_of
+from lockgate.node.service.forcing import GONE, LEFT, SEPARATOR, left_at_source
 from lockgate.node.service.remarks import Worry
 from lockgate.node.service.stores import Stores
 from lockgate.node.telemetry.lines import Lines
@@ -236,10 +237,28 @@ class Keeper:
                 context.clear(Token(record.epoch, SEQ_MAX, 0))
             finally:
                 context.close()
-        setup.clear(self._stores.feeds, entry, self._contexts.ends(config_of(entry)).source)
+        self._clear(entry)
         self._stores.reports.forget(feed)
         self._removing.discard(feed)
         _lines.info("a feed was removed", feed=feed, why="change log, slot, publication are gone")
+
+    def _clear(self, entry: FeedEntry) -> None:
+        """The last step: what was made at the source, and the entry itself."""
+        book, source = self._stores.feeds, self._contexts.ends(config_of(entry)).source
+        if not entry.forced:
+            setup.clear(book, entry, source)
+            return
+        left: tuple[str, ...] = ()
+        try:
+            setup.clear_source(book, entry, source)
+        except GONE:
+            left = left_at_source(entry, source)
+        entry = book.leave(entry, left)
+        if entry.left:
+            told = SEPARATOR.join(entry.left)
+            self._stores.history.write("keeper", "feed remove", entry.feed, told, LEFT)
+            _lines.warning("a feed's removal left something behind", feed=entry.feed, why=told)
+        book.remove(entry)
 
     def _tell_of_removal(self, feed: FeedId) -> None:
         """It is asked for until it is so; once is enough to be told."""

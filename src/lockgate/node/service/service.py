@@ -119,7 +119,7 @@ class NodeService:
             HomeMetastore(self._home, self._metastore),
             self._make_link,
             lambda process: self._make_executor(contexts, process),
-            SinkCloser(contexts.sink),
+            SinkCloser(contexts.sink, contexts.give_up_target),
             self._asking.answered,
             self._telemetry.process,
         )
@@ -323,8 +323,8 @@ class NodeService:
     def resume_feed(self, name: str, who: str) -> FeedStatus:
         return self._feeds.resume(name, who)
 
-    def remove_feed(self, name: str, who: str) -> FeedStatus | None:
-        return self._feeds.remove(name, who)
+    def remove_feed(self, name: str, who: str, force: bool = False) -> FeedStatus | None:
+        return self._feeds.remove(name, who, force)
 
     def wait_feed(self, name: str, timeout_s: float, position: str = "") -> Waited:
         return self._feeds.wait(name, timeout_s, position)

@@ -1,0 +1,69 @@
+"""A removal by force: a database that is gone for ever is not waited for.
+
+What can be reached is cleared as in any removal. What cannot is left, by names that are written
+into the book before the feed goes on to be removed, and into the history before it is struck out:
+should the database turn up again, people know what to drop there.
+
+What is given up at a target is the voiding of the feed's tokens. Every node that is alive has said
+before that nothing of the feed runs on it, and a dead one has lost its lease; so nobody writes
+there but one who is paused this very moment, to a database that was declared gone.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from lockgate.endpoints.postgres.ddl.triggers import TRIGGERS
+from lockgate.endpoints.postgres.url import PostgresUrl
+from lockgate.model.errors import EndpointRefused, EndpointUnavailable
+from lockgate.model.feed_status import FeedStatus
+from lockgate.model.feeds import FeedState
+from lockgate.store.feeds import FeedEntry
+
+__all__ = ["GONE", "LEFT", "SEPARATOR", "left_at_source", "left_at_target", "struck_out"]
+
+GONE: Final = (EndpointUnavailable, EndpointRefused)
+"""What is heard of a database that is not there, or lets nobody in."""
+
+LEFT: Final = "left behind"
+"""The outcome in the history; what it was is in the detail."""
+SEPARATOR: Final = " | "
+
+
+def left_at_source(entry: FeedEntry, source: PostgresUrl) -> tuple[str, ...]:
+    """What may be there of the feed."""
+    if not entry.attempt:
+        return ()
+    where = f"source {source.label}"
+    slots = (*entry.former_slots, entry.slot)
+    triggers = ", ".join(TRIGGERS)
+    return (
+        *(f"{where}: replication slot {slot}" for slot in slots),
+        f"{where}: publication {entry.publication}",
+        *(
+            (
+                f"{where}: its row in lockgate.ddl_captures; if it was the last feed of this "
+                f"source: event triggers {triggers}, schema lockgate",
+            )
+            if entry.logged
+            else ()
+        ),
+    )
+
+
+def left_at_target(entry: FeedEntry, target: PostgresUrl) -> tuple[str, ...]:
+    """What is there of the feed, beside its tables."""
+    tables = ", ".join(f"lockgate.{name}" for name in ("feeds", "progress", "parts", "chunks"))
+    return (f"target {target.label}: rows of the feed {entry.feed} in {tables}",)
+
+
+def struck_out(before: FeedStatus, left: str) -> FeedStatus:
+    """What people are told of a feed that is gone, by what the history says it left."""
+    return replace(
+        before,
+        state=FeedState.REMOVED,
+        owner="",
+        lag_s=None,
+        error="",
+        notes=tuple(f"left behind, {each}" for each in left.split(SEPARATOR)),
+        next_steps=("should the database turn up again, drop there by hand what was left behind",),
+    )
