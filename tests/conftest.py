@@ -6,6 +6,7 @@ A test gets databases of its own and leaves the server as it was: no settings ch
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from lockgate.pipeline.session import Spark
@@ -24,6 +25,9 @@ _SETTINGS = {
 
 def pytest_configure() -> None:
     use_memory()
+    # How long an example takes is the machine's affair.
+    settings.register_profile("lockgate", deadline=None)
+    settings.load_profile("lockgate")
 
 
 @pytest.fixture(scope="session")

@@ -54,6 +54,7 @@ KINDS: Final[dict[str, str]] = {
     "echo": "lockgate.pipeline.jobs:echo",
     "apply": "lockgate.pipeline.apply:apply_tasks",
     "copy": "lockgate.endpoints.postgres.copy.task:copy_task",
+    "rewrite": "lockgate.endpoints.delta.rewrite:rewrite_task",
 }
 """What tasks can be asked to do: a name, and the import path of its work function."""
 

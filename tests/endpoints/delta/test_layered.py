@@ -9,12 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lockgate.endpoints.delta import rewriting
+from lockgate.endpoints.delta import drain_plan
 from lockgate.endpoints.delta.changes import OP, POSITION, SEQ, ingest_schema
 from lockgate.endpoints.delta.fenced import TableDead
 from lockgate.endpoints.delta.files import live_files
 from lockgate.endpoints.delta.layered import DrainOvertaken, LayeredTable
 from lockgate.endpoints.delta.place import Place
+from lockgate.endpoints.delta.rewrite import rewrite
 from lockgate.model.errors import StaleOwner
 from lockgate.model.ids import Token
 from tests.support.lakes import DELETE, DISPATCHER, LEADER, PUT, ROWS, WIPE, Writer, rows_in
@@ -32,7 +33,7 @@ def writer(table: LayeredTable) -> Writer:
 
 @pytest.fixture
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewriting, "ROWS_MAX", 8)
+    monkeypatch.setattr(drain_plan, "ROWS_MAX", 8)
 
 
 # --- reading and draining -------------------------------------------------------------------------
@@ -102,24 +103,31 @@ def test_a_batch_that_is_landed_again_is_there_once(table: LayeredTable, writer:
 
 
 def test_a_drain_that_was_overtaken_lands_nothing(
-    table: LayeredTable, writer: Writer, place: Place, monkeypatch: pytest.MonkeyPatch
+    table: LayeredTable, writer: Writer, place: Place
 ) -> None:
     writer.put(1, 2)
     table.drain(LEADER)
     writer.put(2, 3, v=1)
-    other = LayeredTable.open(place, "h")
-    rewritten = LayeredTable._rewritten
-
-    def slow(self: LayeredTable, *args: Any) -> Any:
-        if self is table:
-            other.drain(LEADER)
-        return rewritten(self, *args)
-
-    monkeypatch.setattr(LayeredTable, "_rewritten", slow)
+    plan = table.plan_drain()
+    assert plan is not None
+    new = [file for order in plan.orders if (file := rewrite(place, order))]
+    LayeredTable.open(place, "h").drain(LEADER)
+    writer.put(4)
     with pytest.raises(DrainOvertaken):
-        table.drain(LEADER)
+        table.land_drain(LEADER, plan, new)
     assert rows_in(table.read()) == writer.rows
-    assert table.stable.look().position == writer.position
+
+
+def test_a_long_ingest_is_drained_in_pieces(table: LayeredTable, writer: Writer) -> None:
+    for id_ in range(5):
+        writer.put(id_, id_ + 1, v=id_)
+    upto = []
+    while (plan := table.plan_drain(rows_max=4)) is not None:
+        new = [file for order in plan.orders if (file := rewrite(table.place, order))]
+        upto.append(table.land_drain(LEADER, plan, new).to)
+        table.forget_plan(plan)
+        assert rows_in(table.read()) == writer.rows
+    assert upto == [40, 80, 100]
 
 
 def test_a_former_leader_drains_nothing(table: LayeredTable, writer: Writer) -> None:

@@ -48,7 +48,8 @@ def _named(error: Exception, operation: str, label: str) -> LockgateError:
             operation=operation,
             cause=error,
         )
-    if "Invalid table version" in said or "not found" in said.lower():
+    missing = number == errno.ENOENT or "not found" in said.lower()
+    if missing or "Invalid table version" in said:
         return ObjectMissing(
             "files of the table are gone",
             object_=label,

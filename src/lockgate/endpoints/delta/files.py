@@ -4,6 +4,7 @@ A file is written before the commit that names it. One that no commit names in t
 and goes with the next vacuum.
 """
 
+import contextlib
 import datetime as dt
 import secrets
 import time
@@ -21,7 +22,17 @@ from lockgate.endpoints.delta.faults import faults
 from lockgate.endpoints.delta.place import Place
 from lockgate.model.value import Value
 
-__all__ = ["DataFile", "added", "live_files", "read_file", "removed", "write_file"]
+__all__ = [
+    "DataFile",
+    "added",
+    "delete_file",
+    "live_files",
+    "read_file",
+    "read_part",
+    "removed",
+    "write_file",
+    "write_parts",
+]
 
 _DICTIONARY_MAX: Final = 0.1
 """A dictionary pays when so small a part of the values is distinct; elsewhere it costs twice."""
@@ -69,6 +80,35 @@ def read_file(place: Place, path: str, columns: list[str] | None = None) -> pa.T
         files, base = place.filesystem()
         with files.open_input_file(f"{base}/{path}") as source:
             return pq.read_table(source, columns=columns)
+
+
+def write_parts(place: Place, parts: list[pa.Table]) -> str:
+    """One file for several readers: each of the parts is a group of its own, to be read alone."""
+    path = f"{secrets.token_hex(16)}.parquet"
+    with faults("write", place):
+        files, base = place.filesystem()
+        files.create_dir(base, recursive=True)
+        with (
+            files.open_output_stream(f"{base}/{path}") as out,
+            pq.ParquetWriter(out, parts[0].schema, compression="lz4") as writer,
+        ):
+            for part in parts:
+                writer.write_table(part, row_group_size=max(1, part.num_rows))
+    return path
+
+
+def read_part(place: Place, path: str, part: int) -> pa.Table:
+    with faults("read", place):
+        files, base = place.filesystem()
+        with files.open_input_file(f"{base}/{path}") as source:
+            return pq.ParquetFile(source).read_row_group(part)
+
+
+def delete_file(place: Place, path: str) -> None:
+    """One that is gone already is no matter."""
+    with faults("delete", place), contextlib.suppress(FileNotFoundError):
+        files, base = place.filesystem()
+        files.delete_file(f"{base}/{path}")
 
 
 def live_files(handle: DeltaTable) -> list[DataFile]:

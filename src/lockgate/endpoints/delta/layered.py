@@ -20,26 +20,31 @@ import msgspec
 import pyarrow as pa
 
 from lockgate.endpoints.delta.changes import POSITION, ingest_schema, last_states, merge, window
+from lockgate.endpoints.delta.drain_plan import plan_rewrites
 from lockgate.endpoints.delta.fenced import FencedTable
 from lockgate.endpoints.delta.files import (
     DataFile,
     added,
+    delete_file,
     live_files,
     read_file,
     removed,
     write_file,
+    write_parts,
 )
 from lockgate.endpoints.delta.marks import Marks
 from lockgate.endpoints.delta.place import Place
-from lockgate.endpoints.delta.rewriting import Rewrite, plan_rewrites
+from lockgate.endpoints.delta.rewrite import RewriteOrder, rewrite
 from lockgate.model.errors import Transient
 from lockgate.model.ids import Token
 from lockgate.model.positions import Position
 from lockgate.model.value import Value
 
-__all__ = ["DrainOvertaken", "Drained", "LayeredTable", "Snapshot"]
+__all__ = ["DrainOvertaken", "DrainPlan", "Drained", "LayeredTable", "Snapshot"]
 
 _KEY: Final = "lockgate.key"
+DRAIN_ROWS_MAX: Final = 2_000_000
+"""Changes of one drain: the driver has them in memory. What is left is the next one's."""
 
 
 class DrainOvertaken(Transient):
@@ -58,6 +63,19 @@ class Snapshot(Value, frozen=True):
     position: Position
 
 
+class DrainPlan(Value, frozen=True):
+    """What a drain from one position to another takes."""
+
+    after: Position
+    upto: Position
+    changes: int
+    orders: tuple[RewriteOrder, ...]
+    old: tuple[DataFile, ...]
+    """The files that go."""
+    states: str
+    """The file that the orders read; empty when there is none."""
+
+
 class Drained(Value, frozen=True):
     """What a drain did."""
 
@@ -73,6 +91,7 @@ class LayeredTable:
     """One incarnation of one table, as one home has it."""
 
     def __init__(self, place: Place, home: str, stable: FencedTable, ingest: FencedTable) -> None:
+        self.place = place
         self._stable_place = place.child("stable")
         self._ingest_place = place.child(f"ingest-{home}")
         self.label = place.label
@@ -173,53 +192,67 @@ class LayeredTable:
 
     # --- draining -------------------------------------------------------------------------------
 
-    def drain(self, token: Token) -> Drained | None:
-        """Bring all that ingest has into stable, as the leader. None: there was nothing."""
+    def plan_drain(self, rows_max: int = DRAIN_ROWS_MAX) -> DrainPlan | None:
+        """What bringing ingest into stable takes, of about so many changes. None: nothing.
+
+        The states are written beside the layers, so that whoever rewrites a file finds its part.
+        """
         seen = self.snapshot()
         if seen.position == seen.drained:
             return None
+        seen = _cut(seen, rows_max)
         states, wiped = self._states(seen.ingest, seen.drained, seen.position)
         rewrites = plan_rewrites(list(seen.stable), states, self.key, wiped=wiped)
-        new = [file for rewrite in rewrites for file in self._rewritten(rewrite, states)]
-        old = [file for rewrite in rewrites for file in rewrite.files]
-        marks = self._land_drain(token, seen, new, old)
-        return Drained(
-            marks.version,
-            seen.position,
-            states.num_rows,
-            sum(file.bytes for file in new),
-            sum(file.bytes for file in old),
+        place = self.place.child("work")
+        parts = [states.take(pa.array(rewrite.rows)) for rewrite in rewrites]
+        path = write_parts(place, parts) if parts else ""
+        orders = tuple(
+            RewriteOrder(tuple(file.path for file in rewrite.kept), path, part, tuple(self.key))
+            for part, rewrite in enumerate(rewrites)
         )
+        old = tuple(file for rewrite in rewrites for file in rewrite.files)
+        return DrainPlan(seen.drained, seen.position, states.num_rows, orders, old, path)
 
-    def _rewritten(self, rewrite: Rewrite, states: pa.Table) -> list[DataFile]:
-        base = [read_file(self._stable_place, file.path) for file in rewrite.kept]
-        rows = merge(
-            pa.concat_tables([self.stable.schema.empty_table(), *base]),
-            states.take(pa.array(rewrite.rows)),
-            self.key,
-        )
-        if not rows.num_rows:
-            return []
-        return [write_file(self._stable_place, rows, self.key[:1])]
-
-    def _land_drain(
-        self, token: Token, seen: Snapshot, new: list[DataFile], old: list[DataFile]
-    ) -> Marks:
-        gone = {file.path for file in old}
+    def land_drain(self, token: Token, plan: DrainPlan, new: list[DataFile]) -> Drained:
+        """Put the rewritten files in the place of the old ones, if nobody was there before."""
+        gone = {file.path for file in plan.old}
 
         def actions(marks: Marks) -> list[Any]:
             there = {file.path for file in live_files(self.stable.handle)}
-            if marks.position != seen.drained or not gone <= there:
+            if marks.position != plan.after or not gone <= there:
                 # Delta would take the removal of a file that is not there for done.
                 raise DrainOvertaken(
-                    f"stable was drained to {marks.position} meanwhile, not {seen.drained}",
+                    f"stable was drained to {marks.position} meanwhile, not {plan.after}",
                     object_=self.label,
                     hint="nothing: what is left is drained next time",
                     operation="drain",
                 )
-            return [*map(removed, old), *map(added, new)]
+            return [*map(removed, plan.old), *map(added, new)]
 
-        return self.stable.commit(token, actions, position=seen.position)
+        marks = self.stable.commit(token, actions, position=plan.upto)
+        return Drained(
+            marks.version,
+            plan.upto,
+            plan.changes,
+            sum(file.bytes for file in new),
+            sum(file.bytes for file in plan.old),
+        )
+
+    def forget_plan(self, plan: DrainPlan) -> None:
+        """Remove what was written for it, whatever became of it."""
+        if plan.states:
+            delete_file(self.place.child("work"), plan.states)
+
+    def drain(self, token: Token) -> Drained | None:
+        """All of it here and now: for tests and small tables. None: there was nothing."""
+        plan = self.plan_drain()
+        if plan is None:
+            return None
+        try:
+            new = [file for order in plan.orders if (file := rewrite(self.place, order))]
+            return self.land_drain(token, plan, new)
+        finally:
+            self.forget_plan(plan)
 
     # --- its end --------------------------------------------------------------------------------
 
@@ -233,3 +266,17 @@ class LayeredTable:
         self.ingest.look()
         files = [*live_files(self.stable.handle), *live_files(self.ingest.handle)]
         return sum(file.bytes for file in files)
+
+
+def _cut(seen: Snapshot, rows_max: int) -> Snapshot:
+    """The same up to an earlier position, where it has more changes than one drain takes."""
+    rows = 0
+    taken: list[DataFile] = []
+    for file in sorted(seen.ingest, key=lambda file: file.low[POSITION]):
+        if taken and rows + file.rows > rows_max:
+            # Batches follow each other in the log: the next one begins behind these.
+            position = max(one.high[POSITION] for one in taken)
+            return msgspec.structs.replace(seen, ingest=tuple(taken), position=position)
+        rows += file.rows
+        taken.append(file)
+    return seen

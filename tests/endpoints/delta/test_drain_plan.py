@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockgate.endpoints.delta import rewriting
+from lockgate.endpoints.delta import drain_plan
 from lockgate.endpoints.delta.changes import DELETE, OP, PUT
+from lockgate.endpoints.delta.drain_plan import plan_rewrites
 from lockgate.endpoints.delta.files import DataFile
-from lockgate.endpoints.delta.rewriting import plan_rewrites
 
 ranges = st.tuples(st.integers(0, 30), st.integers(0, 10), st.integers(1, 10))
 states = st.lists(st.tuples(st.integers(-2, 45), st.sampled_from([PUT, DELETE])))
@@ -18,7 +18,7 @@ states = st.lists(st.tuples(st.integers(-2, 45), st.sampled_from([PUT, DELETE]))
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewriting, "ROWS_MAX", 8)
+    monkeypatch.setattr(drain_plan, "ROWS_MAX", 8)
 
 
 def _files(ranges: list[tuple[int, int, int]]) -> list[DataFile]:
@@ -62,7 +62,7 @@ def test_what_no_change_concerns_is_left_alone(
     """But for files with room, which take in the keys behind them."""
     for rewrite in plan_rewrites(_files(ranges), _table(states), ["id"], wiped=False):
         assert len(rewrite.rows)
-        full = [file for file in rewrite.files if file.rows >= rewriting.ROWS_MAX // 2]
+        full = [file for file in rewrite.files if file.rows >= drain_plan.ROWS_MAX // 2]
         if full and len(rewrite.files) == 1:
             low, high = full[0].low["id"], full[0].high["id"]
             assert any(low <= states[row][0] <= high for row in rewrite.rows)
