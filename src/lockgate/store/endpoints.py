@@ -44,13 +44,14 @@ class EndpointBook:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def write(self, entry: EndpointEntry, check: Check = lambda *_: None) -> None:
+    def write(self, entry: EndpointEntry, check: Check | None = None) -> None:
         """Put an entry in, or in place of the former one of that name, unless `check` objects."""
         row = {"name": wanted(entry.name, "the endpoint's name"), "body": _encoded(entry)}
 
         def work(connection: sa.Connection, _: Alive) -> tuple[None, bool]:
             take_turn(connection)
-            check(_found(connection, entry.name), all_feeds(connection))
+            if check is not None:
+                check(_found(connection, entry.name), all_feeds(connection))
             connection.execute(upsert(connection, endpoints), row)
             return None, True
 
@@ -72,14 +73,15 @@ class EndpointBook:
                 lambda connection, _: [_decoded(body) for body in connection.scalars(query)]
             )
 
-    def remove(self, name: str, check: Check = lambda *_: None) -> bool:
+    def remove(self, name: str, check: Check | None = None) -> bool:
         """Take the entry out, unless `check` objects. False: there was none."""
         if not fits(name):
             return False
 
         def work(connection: sa.Connection, _: Alive) -> tuple[bool, bool]:
             take_turn(connection)
-            check(_found(connection, name), all_feeds(connection))
+            if check is not None:
+                check(_found(connection, name), all_feeds(connection))
             gone = connection.execute(sa.delete(endpoints).where(endpoints.c.name == name))
             return gone.rowcount > 0, gone.rowcount > 0
 
