@@ -114,10 +114,17 @@ def _live(node: NodeService, shop: Pair, told: Story, client: httpx.Client) -> N
     level()
     until(lambda: see("copied").all("lockgate_source_retained_wal_bytes"), WAIT_S)
 
+    checkpoint = told.scrapes["copied"].value("lockgate_feed_checkpoint_bytes", feed="feed")
     shop.at_source("UPDATE a SET v = 'new' WHERE id <= 40")
     level()
-    # The target has the rows before the node has counted them.
-    until(lambda: see("applied").value("lockgate_apply_rows_total") >= 40, WAIT_S)
+    # The target has the rows before the node has counted them, and the owner hears of it later.
+    until(
+        lambda: (
+            see("applied").value("lockgate_apply_rows_total") >= 40
+            and told.scrapes["applied"].value("lockgate_feed_checkpoint_bytes") > checkpoint
+        ),
+        WAIT_S,
+    )
 
     shop.at_source("ALTER TABLE a ADD COLUMN w int", "UPDATE a SET w = id WHERE id <= 10")
     level()

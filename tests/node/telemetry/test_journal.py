@@ -182,7 +182,10 @@ def test_a_lost_lease_is_told_with_its_reason_and_so_is_the_next_life(
     until(lambda: len(heard.about("joined the cluster")) == 2, WAIT_S)
     heard.wait("the metastore answers again")
     assert [line["incarnation"] for line in heard.about("joined the cluster")] == [1, 2]
-    assert len(heard.about("the metastore does not do what it is asked")) == 1
+    # Told once, however often it was asked; one that was asked before it came back may be late.
+    events = [line.event for _, line in heard.lines]
+    before = events[: events.index("the metastore answers again")]
+    assert before.count("the metastore does not do what it is asked") == 1
 
 
 def test_many_dispatchers_are_one_line_that_names_a_few(node: Watched, heard: Heard) -> None:
