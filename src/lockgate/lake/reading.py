@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockgate.endpoints.delta.changes import OP, POSITION, PUT, SEQ, WIPE
+from lockgate.endpoints.delta.changes import OP, POSITION, PUT, SEQ, WIPE, window
 from lockgate.endpoints.delta.files import DataFile, read_file
 from lockgate.endpoints.delta.lake import INGEST, STABLE, Lake
 from lockgate.endpoints.delta.layered import LayeredTable, Snapshot
@@ -61,17 +61,17 @@ def _merged(
     if not seen.ingest:
         return stable
     ingest_place = place.child(f"{INGEST}{layered.home}")
-    window = _Window(ingest_place, seen, layered.key)
+    known = _Known(ingest_place, seen, layered.key)
     ingest = _files(spark, ingest_place, seen.ingest, layered.ingest.schema)
     ingest = ingest.where(
         (sf.col(POSITION) > seen.drained)
         & (sf.col(POSITION) <= seen.position)
-        & (sf.col(SEQ) > window.wiped_at)
+        & (sf.col(SEQ) > known.wiped_at)
     )
-    if window.wiped_at >= 0:
+    if known.wiped_at >= 0:
         stable = stable.where(sf.lit(False))
-    if window.superseded is not None:
-        numbers = spark.createDataFrame(pa.table({SEQ: window.superseded}))
+    if known.superseded is not None:
+        numbers = spark.createDataFrame(pa.table({SEQ: known.superseded}))
         ingest = ingest.join(sf.broadcast(numbers), SEQ, "left_anti")
     keys = sf.broadcast(ingest.select(*layered.key))
     kept = stable.join(keys, layered.key, "left_anti")
@@ -80,16 +80,13 @@ def _merged(
     )
 
 
-class _Window:
+class _Known:
     """What the keys of ingest tell: since when they count, and which are not the last."""
 
     def __init__(self, place: Place, seen: Snapshot, key: Sequence[str]) -> None:
         columns = [*key, POSITION, SEQ, OP]
         changes = pa.concat_tables([read_file(place, f.path, columns) for f in seen.ingest])
-        at = changes[POSITION]
-        changes = changes.filter(
-            pc.and_(pc.greater(at, seen.drained), pc.less_equal(at, seen.position))
-        )
+        changes = window(changes, seen.drained, seen.position)
         wipes = changes.filter(pc.equal(changes[OP], WIPE))[SEQ]
         self.wiped_at: int = pc.max(wipes).as_py() if len(wipes) else -1
         """The number of the last wipe; -1 when there is none."""

@@ -1,5 +1,6 @@
 """Only the newest owner commits, and nobody to a table that is dead (L5, L6)."""
 
+import errno
 import multiprocessing
 import os
 import shutil
@@ -12,10 +13,19 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
+from lockgate.endpoints.delta.faults import faults
 from lockgate.endpoints.delta.fenced import FencedTable, TableDead
 from lockgate.endpoints.delta.marks import Marks, marks_of
 from lockgate.endpoints.delta.place import Place
-from lockgate.model.errors import MissingPrivilege, NotFound, ObjectMissing, StaleOwner
+from lockgate.model.errors import (
+    EndpointUnavailable,
+    LockgateError,
+    MissingPrivilege,
+    NotFound,
+    ObjectMissing,
+    StaleOwner,
+    StorageFull,
+)
 from lockgate.model.ids import Token
 
 SCHEMA = pa.schema([("id", pa.int64()), ("epoch", pa.int64())])
@@ -60,6 +70,36 @@ def test_whoever_had_it_before_commits_nothing(place: Place, newer: Token) -> No
         with pytest.raises(StaleOwner):
             handle.claim(FIRST)
     assert _rows(place) == []
+
+
+def test_a_position_never_goes_back(place: Place) -> None:
+    table = FencedTable.create(place, SCHEMA, FIRST, 20)
+    assert table.commit(FIRST, lambda _: (), position=10).position == 20
+
+
+@pytest.mark.parametrize("token", [FIRST, SECOND])
+def test_a_table_that_nobody_owns_is_claimed_first(place: Place, token: Token) -> None:
+    DeltaTable.create(place.url, SCHEMA)  # as other programs make them
+    table = FencedTable.open(place)
+    with pytest.raises(StaleOwner):
+        table.commit(token, lambda _: ())
+    assert table.claim(token).token == token
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [
+        (errno.EACCES, MissingPrivilege),
+        (errno.ENOSPC, StorageFull),
+        (errno.ENOENT, ObjectMissing),
+        (errno.EIO, EndpointUnavailable),
+    ],
+)
+def test_what_a_file_system_says_has_a_name(
+    place: Place, number: int, error: type[LockgateError]
+) -> None:
+    with pytest.raises(error, match="lake/public"), faults("write", place):
+        raise OSError(number, os.strerror(number))
 
 
 def test_an_owner_that_did_not_claim_commits_nothing(place: Place) -> None:

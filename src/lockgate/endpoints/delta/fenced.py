@@ -23,7 +23,7 @@ from lockgate.endpoints.delta.faults import faults
 from lockgate.endpoints.delta.marks import Marks, marks_of, transactions
 from lockgate.endpoints.delta.place import Place
 from lockgate.model.errors import EndpointBusy, NotFound, StaleOwner
-from lockgate.model.ids import NO_TOKEN, Token
+from lockgate.model.ids import Token
 from lockgate.model.positions import Position
 
 __all__ = ["Action", "FencedTable", "TableDead"]
@@ -153,7 +153,7 @@ class FencedTable:
         for _ in range(_ATTEMPTS):
             marks = self.look()
             self._admit(token, marks, claiming=claiming)
-            to = marks.position if position is None else position
+            to = max(marks.position, position or 0)  # what has landed stays landed
             wanted = list(actions(marks))
             with faults("commit", self._place):
                 try:
@@ -182,7 +182,7 @@ class FencedTable:
                 operation="commit",
             )
         mine = token >= marks.token if claiming else token == marks.token
-        if not mine and marks.token != NO_TOKEN:
+        if not mine:
             raise StaleOwner(
                 f"{marks.token} owns the table now, not {token}",
                 object_=self._place.label,

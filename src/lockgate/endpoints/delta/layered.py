@@ -132,16 +132,14 @@ class LayeredTable:
 
         `changes` lie after what has landed and not after `position`; see `changes` for their form.
         """
-        file = None
-        if changes.num_rows:
-            file = write_file(self._ingest_place, changes, [POSITION])
-
-        def actions(marks: Marks) -> list[Any]:
-            return [] if file is None or marks.position >= position else [added(file)]
-
         marks = self.ingest.look()
         if marks.position >= position and marks.token == token:
             return marks
+        files = [write_file(self._ingest_place, changes, [POSITION])] if changes.num_rows else []
+
+        def actions(marks: Marks) -> list[Any]:
+            return [] if marks.position >= position else [added(file) for file in files]
+
         return self.ingest.commit(token, actions, position=position)
 
     def prune(self, token: Token) -> int:
@@ -257,7 +255,8 @@ class LayeredTable:
     # --- its end --------------------------------------------------------------------------------
 
     def kill(self, token: Token) -> None:
-        """From here on nobody lands or drains anything; the files are somebody's to delete."""
+        """From here on nobody drains it, and nobody finds it (`Lake.live`). Its ingest belongs to
+        its dispatcher, who stops by the core's word; what it still lands is never read."""
         self.stable.kill(token)
 
     def size_bytes(self) -> int:
