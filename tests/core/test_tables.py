@@ -8,17 +8,17 @@ import pytest
 
 import lockgate.core
 from lockgate.core.coordinator.feeds import LIFE_CYCLE, LIVES, Life, Occasion
-from lockgate.core.machine import Machine, Verdict
+from lockgate.core.machine import StateMachine, Verdict
 from lockgate.core.node import NodeCore
 from lockgate.core.routes import ROUTES
 from lockgate.model.events import Event
 
 
-def _machines() -> list[type[Machine]]:
+def _machines() -> list[type[StateMachine[typing.Any]]]:
     for module in pkgutil.walk_packages(lockgate.core.__path__, "lockgate.core."):
         importlib.import_module(module.name)
-    found: list[type[Machine]] = []
-    waiting = [Machine]
+    found: list[type[StateMachine[typing.Any]]] = []
+    waiting: list[type[StateMachine[typing.Any]]] = [StateMachine]
     while waiting:
         for machine in waiting.pop().__subclasses__():
             waiting.append(machine)
@@ -31,11 +31,13 @@ MACHINES = _machines()
 
 
 def test_the_machines_are_found() -> None:
-    assert {"MemberMachine", "Coordinator", "Slot"} <= {m.__name__ for m in MACHINES}
+    assert {"MemberMachine", "Coordinator", "Slot", "LakeKeeper", "MoveKeeper"} <= {
+        machine.__name__ for machine in MACHINES
+    }
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.__name__)
-def test_every_pair_of_state_and_event_has_a_cell(machine: type[Machine]) -> None:
+def test_every_pair_of_state_and_event_has_a_cell(machine: type[StateMachine[typing.Any]]) -> None:
     states = type(next(iter(machine.TABLE)))
     events = {event for row in machine.TABLE.values() for event in row}
     assert set(machine.TABLE) == set(states)
@@ -45,7 +47,7 @@ def test_every_pair_of_state_and_event_has_a_cell(machine: type[Machine]) -> Non
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.__name__)
 def test_every_transition_is_a_method_and_every_other_cell_says_why(
-    machine: type[Machine],
+    machine: type[StateMachine[typing.Any]],
 ) -> None:
     for state, row in machine.TABLE.items():
         for event, (verdict, detail) in row.items():

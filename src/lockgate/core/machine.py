@@ -11,7 +11,7 @@ cell fails when the module is imported, not in production.
 import enum
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from lockgate.model.errors import IllegalTransition
 from lockgate.model.ids import Millis
@@ -54,6 +54,7 @@ def reject(why: str) -> Cell:
 
 Table = Mapping[enum.Enum, Mapping[type, Cell]]
 S = TypeVar("S", bound=enum.Enum)
+Asked = TypeVar("Asked")
 
 
 def table(
@@ -86,8 +87,12 @@ def brief(event: Any, bulky: Mapping[type, str]) -> object:
     return f"{type(event).__name__} with {len(items)} {field}"
 
 
-class Machine:
-    """A state machine with a story: the last events it took, for the day it raises."""
+class StateMachine(Generic[Asked]):
+    """A state machine with a story: the last events it took, for the day it raises.
+
+    `Asked` is what it can ask for. A machine that is driven by another hand than the node's core,
+    as that of a lake is, has instructions of its own.
+    """
 
     TABLE: ClassVar[Table]
     BULKY: ClassVar[Mapping[type, str]] = {}
@@ -97,10 +102,10 @@ class Machine:
         self.name = name
         self.state = state
         self.now: Millis = 0
-        self.out: list[Instruction] = []
+        self.out: list[Asked] = []
         self._story: deque[tuple[Millis, enum.Enum, object]] = deque(maxlen=STORY_ENTRIES_MAX)
 
-    def handle(self, now: Millis, event: Any) -> list[Instruction]:
+    def handle(self, now: Millis, event: Any) -> list[Asked]:
         """Take one event; give back what is to be done about it, in this order."""
         self.now = now
         self._story.append((now, self.state, self._brief(event)))
@@ -121,7 +126,7 @@ class Machine:
     def settle(self) -> None:
         """After every event: turn what was gathered during it into instructions."""
 
-    def emit(self, instruction: Instruction) -> None:
+    def emit(self, instruction: Asked) -> None:
         """Ask for something to be done."""
         self.out.append(instruction)
 
@@ -132,3 +137,7 @@ class Machine:
     def illegal(self, what: str) -> IllegalTransition:
         """The error for a broken contract, with this machine's story."""
         return IllegalTransition(what, object_=self.name, story=self.story())
+
+
+class Machine(StateMachine[Instruction]):
+    """One that the node's core drives."""

@@ -1,0 +1,183 @@
+"""All tables of a lake that a keeper knows of, and how surveys change what it knows.
+
+A survey takes time, and the world goes on meanwhile. So each has a number, in the order in which
+they were begun, and a survey says nothing
+
+    of a name      of which a later one has spoken already
+    of an entry    that was changed after the survey was begun (`Entry.changed`). To become known
+                   is a change as well: of two surveys the earlier may have looked later, and have
+                   seen a table born that the later one did not
+    but of death   which is believed whenever it is heard, and never taken back; and so is that a
+                   table has got its rows
+
+An entry is forgotten when a survey that was begun after its last change does not list it any more.
+Whatever survey is believed after that was begun later still, so none can bring it back.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from lockgate.core.lake.entry import Entry, Life
+from lockgate.model.ids import Millis, TableId
+from lockgate.model.lake import TableKey, TableSeen
+
+__all__ = ["Book"]
+
+
+class Book:
+    """Entries by name and incarnation."""
+
+    def __init__(self) -> None:
+        self._names: dict[TableId, dict[int, Entry]] = {}
+        self._applied_to_all = 0
+        self._applied: dict[TableId, int] = {}
+        """Names of which a survey has spoken that is later than the last of all tables."""
+
+    def __iter__(self) -> Iterator[Entry]:
+        for incarnations in self._names.values():
+            yield from incarnations.values()
+
+    def find(self, key: TableKey) -> Entry | None:
+        return self._names.get(key[0], {}).get(key[1])
+
+    def newest(self, table: TableId) -> Entry | None:
+        """The incarnation that the name means now, dead or not: the newest that has had rows, or
+        may have for all that is known. One whose directory is gone is nothing a name can mean."""
+        known = self._names.get(table, {}).values()
+        there = [entry for entry in known if entry.life is not Life.GONE]
+        named = [entry for entry in there if not entry.awaits]
+        return max(named or there or known, key=lambda entry: entry.incarnation, default=None)
+
+    def meant(self, table: TableId) -> list[Entry]:
+        """The newest, dead or not; and if it is dead and may have had no rows, what the name means
+        then."""
+        newest = self.newest(table)
+        if newest is None:
+            return []
+        in_doubt = newest.is_dead and newest.awaits is not False
+        return [newest, *(self.heirs(newest) if in_doubt else ())]
+
+    def current(self) -> list[Entry]:
+        """What each name means, in the order of names."""
+        return [entry for table in sorted(self._names) for entry in self.meant(table)]
+
+    def replaced(self, entry: Entry) -> bool:
+        """A newer incarnation has its name: nobody finds this one any more. One that nobody could
+        look at yet replaces nothing: the older may be all the rows that there are. Or the name was
+        dropped, by a keeper that came no further than the newer one."""
+        others = self._names.get(entry.table, {}).values()
+        newer = (one for one in others if one.incarnation > entry.incarnation)
+        return any(one.awaits is False or one.dropped for one in newer)
+
+    def of(self, table: TableId) -> list[Entry]:
+        """All incarnations of a name."""
+        return list(self._names.get(table, {}).values())
+
+    def heirs(self, entry: Entry) -> tuple[Entry, ...]:
+        """Other living incarnations of the name that it would mean, now or when they have got
+        their rows, were this one not there. None, if the name does not mean this one."""
+        if self.newest(entry.table) is not entry:
+            return ()
+        others = (one for one in self.of(entry.table) if one is not entry and not one.is_dead)
+        heirs = (one for one in others if not self.replaced(one))
+        return tuple(sorted(heirs, key=lambda one: one.incarnation))
+
+    def hides(self, entry: Entry) -> bool:
+        """An older incarnation lives that nobody finds because of this one, dead as it may be, or
+        that has to end as this one did. Were this one's directory deleted first, the older would be
+        the table again."""
+        if entry.awaits and not entry.dropped:
+            return False
+        older = self._names.get(entry.table, {}).values()
+        return any(one.incarnation < entry.incarnation and not one.is_dead for one in older)
+
+    def applied(self, table: TableId | None) -> int:
+        """The number of the latest survey that has spoken of the name, or of all of them."""
+        if table is None:
+            return self._applied_to_all
+        return max(self._applied_to_all, self._applied.get(table, 0))
+
+    # --- surveys ------------------------------------------------------------------------------
+
+    def hear(self, now: Millis, begun: int, tables: Iterable[TableSeen]) -> None:
+        """Take what is final, however old or late the survey is that tells it.
+
+        Also of a table that is not known: a survey that is still to come may have seen it alive.
+        One that was deleted and forgotten is dead once more then, and deleted once more.
+        """
+        for seen in tables:
+            entry = self.find(seen.key)
+            if seen.dead:
+                entry = entry or self._add(seen.key, now, begun)
+                entry.die(now, seen.dead_ms)
+                entry.dropped |= seen.dropped
+            if entry is not None and seen.trouble is None and not seen.awaits:
+                entry.awaits = False
+
+    def apply(
+        self,
+        now: Millis,
+        asked_at: Millis,
+        number: int,
+        begun: int,
+        table: TableId | None,
+        tables: Iterable[TableSeen],
+    ) -> None:
+        """Take what a survey of one table, or with None of all, has found. `begun` is the number of
+        the last survey that has been begun by now."""
+        found: dict[TableId, list[TableSeen]] = {}
+        for seen in tables:
+            found.setdefault(seen.table, []).append(seen)
+        names = {*self._names, *found} if table is None else {table}
+        for name in sorted(names):
+            if number > self.applied(name):
+                self._apply_to(now, asked_at, number, begun, name, found.get(name, []))
+        if table is not None:
+            self._applied[table] = max(number, self._applied.get(table, 0))
+        elif number > self._applied_to_all:
+            self._applied_to_all = number
+            self._applied = {name: at for name, at in self._applied.items() if at > number}
+
+    def _apply_to(
+        self,
+        now: Millis,
+        asked_at: Millis,
+        number: int,
+        begun: int,
+        name: TableId,
+        found: list[TableSeen],
+    ) -> None:
+        listed = set()
+        for seen in found:
+            listed.add(seen.incarnation)
+            entry = self.find(seen.key)
+            if entry is None:
+                entry = self._add(seen.key, now, begun=0)
+                self.see(entry, now, asked_at, number, seen)
+                entry.changed = begun
+            else:
+                self.see(entry, now, asked_at, number, seen)
+        for entry in list(self._names.get(name, {}).values()):
+            if entry.incarnation not in listed and number > entry.changed:
+                self._lose(entry, now)
+
+    def see(
+        self, entry: Entry, now: Millis, asked_at: Millis, number: int, seen: TableSeen
+    ) -> None:
+        """Take what a survey says of one incarnation."""
+        entry.see(now, asked_at, number, seen)
+
+    def _add(self, key: TableKey, now: Millis, begun: int) -> Entry:
+        entry = Entry(*key, now)
+        entry.changed = begun
+        self._names.setdefault(key[0], {})[key[1]] = entry
+        return entry
+
+    def _lose(self, entry: Entry, now: Millis) -> None:
+        """Its directory is gone. What is under way for it ends first."""
+        entry.die(now)
+        entry.life = Life.GONE
+        if entry.idle:
+            incarnations = self._names[entry.table]
+            del incarnations[entry.incarnation]
+            if not incarnations:
+                del self._names[entry.table]

@@ -1,0 +1,39 @@
+"""What a keeper tells of itself: for people, and for whoever looks after it from outside."""
+
+from lockgate.core.lake.asks import Ask
+from lockgate.core.lake.entry import Entry
+from lockgate.core.lake.works import Works
+from lockgate.model.lake import TableKey, WorkKind
+from lockgate.model.lake_status import TableState, TableStatus
+
+__all__ = ["progress", "queued_kinds", "table_status"]
+
+
+def queued_kinds(works: Works) -> dict[TableKey, tuple[WorkKind, ...]]:
+    """The work that waits, by table. Work of dead tables waits only to be let go."""
+    queued: dict[TableKey, tuple[WorkKind, ...]] = {}
+    for job in works.waiting():
+        if works.is_wanted(job):
+            queued[job.entry.key] = (*queued.get(job.entry.key, ()), job.kind)
+    return queued
+
+
+def table_status(entry: Entry, queued: tuple[WorkKind, ...]) -> TableStatus:
+    """One table, as people are shown it."""
+    active = entry.active.kind if entry.active is not None else None
+    state = TableState.DRAINING if active is WorkKind.DRAIN else TableState.LIVE
+    return TableStatus(
+        entry.table,
+        entry.incarnation,
+        TableState.DEAD if entry.is_dead else state,
+        entry.figures,
+        active,
+        queued,
+        entry.trouble,
+        max((failure.attempts for failure in entry.failures.values()), default=0),
+    )
+
+
+def progress(ask: Ask) -> tuple[int, int]:
+    """How many tables are through, and of how many."""
+    return len(ask.results), len(ask.results) + len(ask.left)
