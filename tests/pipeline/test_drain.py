@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lockgate.endpoints.delta import drain_plan
+from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
-from lockgate.model.errors import StaleOwner
+from lockgate.model.errors import ObjectMissing, StaleOwner
 from lockgate.model.ids import Token
-from lockgate.pipeline.drain import DrainFailed, drain
+from lockgate.pipeline.drain import compact, drain
 from lockgate.pipeline.session import Spark
 from tests.support.lakes import DELETE, DISPATCHER, LEADER, ROWS, WIPE, Writer, rows_in
 
@@ -51,16 +53,73 @@ def test_a_stale_leader_lands_nothing_and_leaves_no_plan(spark: Spark, writer: W
     writer.table.stable.claim(Token(9, 1, 1))
     with pytest.raises(StaleOwner):
         drain(spark, writer.table, LEADER, "drain")
-    assert list(Path(writer.table.place.url, "work").iterdir()) == []
+    assert list(Path(writer.table.place.url).glob("work/*")) == []
     assert rows_in(writer.table.read()) == writer.rows
 
 
 def test_a_lost_file_is_said_and_nothing_lands(spark: Spark, writer: Writer) -> None:
+    file = _file(spark, writer)
+    file.unlink()
+    with pytest.raises(ObjectMissing, match="gone") as caught:
+        drain(spark, writer.table, LEADER, "drain")
+    assert "resync" in caught.value.hint
+    assert writer.table.stable.look().position == 10
+
+
+def test_of_a_drain_of_which_a_part_fails_no_file_is_left(spark: Spark, writer: Writer) -> None:
+    """On a disk that is full every attempt would leave more."""
+    table = writer.table
+    for start in range(0, 600, 200):
+        writer.put(*range(start, start + 200))
+        drain(spark, table, LEADER, "drain")
+    stable = Path(table.place.url, "stable")
+    lost = min(table.snapshot().stable, key=lambda file: file.low["id"])
+    (stable / lost.path).unlink()
+    before = set(stable.glob("*.parquet"))
+    writer.put(*range(0, 600, 50), v=1)
+    with pytest.raises(ObjectMissing):
+        drain(spark, table, LEADER, "drain")
+    assert set(stable.glob("*.parquet")) == before
+
+
+def test_a_damaged_file_is_no_reason_to_try_again(spark: Spark, writer: Writer) -> None:
+    file = _file(spark, writer)
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(FileCorrupt, match=file.name):
+        drain(spark, writer.table, LEADER, "drain")
+    assert writer.table.stable.look().position == 10
+
+
+def test_columns_that_are_new_to_ingest_come_to_stable(spark: Spark, writer: Writer) -> None:
+    writer.put(1)
+    drain(spark, writer.table, LEADER, "drain")
+    writer.table.evolve(pa.schema([*ROWS, ("w", pa.string())]), writer.position + 1)
+    writer.put(2)
+    drain(spark, writer.table, LEADER, "drain")
+    assert writer.table.stable.schema.names == ["id", "part", "v", "w"]
+    assert writer.table.read().num_rows == 2
+
+
+def test_small_files_are_put_together_by_tasks(
+    spark: Spark, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(drain_plan, "ROWS_MAX", 2)
+        for id_ in range(6):
+            writer.put(id_)
+            drain(spark, writer.table, LEADER, "drain")
+    assert len(writer.table.snapshot().stable) == 6
+    done = compact(spark, writer.table, LEADER, "compact")
+    assert done is not None
+    assert (done.files_before, done.files_after) == (6, 1)
+    assert rows_in(writer.table.read()) == writer.rows
+    assert compact(spark, writer.table, LEADER, "compact") is None
+
+
+def _file(spark: Spark, writer: Writer) -> Path:
+    """The one file of stable; there is a change for one of its keys."""
     writer.put(1)
     drain(spark, writer.table, LEADER, "drain")
     [file] = writer.table.snapshot().stable
-    Path(writer.table.place.url, "stable", file.path).unlink()
     writer.put(1, v=2)
-    with pytest.raises(DrainFailed, match="gone"):
-        drain(spark, writer.table, LEADER, "drain")
-    assert writer.table.stable.look().position == 10
+    return Path(writer.table.place.url, "stable", file.path)

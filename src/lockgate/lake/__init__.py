@@ -3,6 +3,24 @@
 This needs no running Lockgate: all that a reader has to know lies in the lake itself.
 """
 
-from lockgate.lake.reading import read
+from typing import TYPE_CHECKING
 
-__all__ = ["read"]
+from lockgate.lake.opening import Options
+from lockgate.lake.pinning import pin
+from lockgate.lake.reading import read, tables, view
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["pin", "read", "register", "tables", "view"]
+
+
+def register(spark: "SparkSession", options: Options | None = None) -> None:
+    """Let this session know the format `lockgate`; see `lockgate.lake.source`.
+
+    `options` are what the store of its lakes wants to know, credentials among it.
+    """
+    # A data source is a class of Spark's, which whoever imports Lockgate need not have.
+    from lockgate.lake.source import register
+
+    register(spark, options)

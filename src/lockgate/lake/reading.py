@@ -7,77 +7,146 @@
 The keys of ingest are sent to every task once, so that stable is read as if it stood alone. Which
 changes are not the last of their key is found here, on keys and numbers only: mostly hardly any,
 and Spark would have to group all of ingest to learn the same.
+
+**Filters and columns** that are asked of the DataFrame reach both Parquet scans. That is right for
+every filter, because neither which keys changed nor which change is the last hangs on what is
+filtered: the keys that stable is compared with are a scan of their own, which Spark restricts by
+conditions on the key at most, and the other question was answered before Spark was asked.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockgate.endpoints.delta.changes import OP, POSITION, PUT, SEQ, WIPE, window
-from lockgate.endpoints.delta.files import DataFile, read_file
+from lockgate.endpoints.delta.changes import OP, POSITION, PUT, SEQ, WIPE, ingest_schema, window
+from lockgate.endpoints.delta.files import read_file
 from lockgate.endpoints.delta.lake import INGEST, STABLE, Lake
 from lockgate.endpoints.delta.layered import LayeredTable, Snapshot
 from lockgate.endpoints.delta.place import Place
+from lockgate.endpoints.delta.travel import snapshot_of
 from lockgate.endpoints.keys import encode
-from lockgate.model.errors import NotFound
+from lockgate.lake.moments import AsOf
+from lockgate.lake.opening import Options, homes_of, looked_up, only, place_of, whole
+from lockgate.lake.parquet import frame_of, quoted
+from lockgate.model.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["read"]
+__all__ = ["frame_at", "read", "tables", "view"]
+
+KEYS_SENT_MAX: Final = 10_000_000
+"""Keys of ingest that every task is sent. Where there are more, Spark joins as it sees fit."""
 
 
-def read(spark: "SparkSession", lake: str, table: str) -> "DataFrame":
-    """All rows of a table, as of now: what is committed later does not show in this DataFrame."""
-    root = Place(lake.removeprefix("delta:").rstrip("/"), lake)
-    place = Lake(root).live(table)
-    layered = _furthest(Lake(root), place)
-    return _merged(spark, place, layered, layered.snapshot())
+def read(
+    spark: "SparkSession",
+    path: str,
+    table: str,
+    *,
+    as_of: AsOf | None = None,
+    version: int | None = None,
+    columns: Sequence[str] | None = None,
+    options: Options | None = None,
+) -> "DataFrame":
+    """The rows of a table: what is committed later does not show in this DataFrame.
 
-
-def _furthest(lake: Lake, place: Place) -> LayeredTable:
-    """The table with the ingest, of one home or another, that has come furthest."""
-    tables = [LayeredTable.open(place, home) for home in lake.homes(place)]
-    if not tables:
-        raise NotFound(
-            "nobody has brought changes for this table yet",
-            object_=place.label,
-            hint="its feed makes it; see `lockgate feed status`",
+    `as_of`    a position of the source's log, as a number or as text (0/16B3748), or a time: the
+               table as it was there, exactly, or PositionGone, which says from where on it can be
+               read. PositionAhead: the table has not come so far.
+    `version`  of the stable table alone, as any reader of Delta sees it.
+    `columns`  these only, in this order.
+    `options`  what the lake's store wants to know, credentials among it; see `Place`.
+    """
+    root = place_of(path, options)
+    if as_of is not None and version is not None:
+        raise UsageError(
+            "a version is of stable alone, a position of the whole table",
+            object_=table,
+            hint="ask for one of them",
         )
-    return max(tables, key=lambda one: one.ingest.look().position)
+    with whole(Lake(root), table):
+        if version is not None:
+            layered = homes_of(root, table)[0]
+            seen, handle = snapshot_of(layered, version)
+            schema = pa.schema(handle.schema())
+        else:
+            layered, seen = looked_up(root, table, as_of)
+            schema = layered.rows
+        return frame_at(spark, layered, seen, schema, columns)
+
+
+def view(
+    spark: "SparkSession",
+    path: str,
+    table: str,
+    name: str | None = None,
+    *,
+    as_of: AsOf | None = None,
+    options: Options | None = None,
+) -> str:
+    """A temporary view for SQL, and its name: `public.orders` is `public_orders` unless told.
+
+    It shows the table as of this call. Call again to see what has come since.
+    """
+    name = name or "".join(c if c.isalnum() and c.isascii() else "_" for c in table)
+    read(spark, path, table, as_of=as_of, options=options).createOrReplaceTempView(name)
+    return name
+
+
+def tables(path: str, *, options: Options | None = None) -> list[str]:
+    """The tables that can be read."""
+    lake = Lake(place_of(path, options))
+    return [table for table in lake.tables() if _is_live(lake, table)]
+
+
+def _is_live(lake: Lake, table: str) -> bool:
+    try:
+        lake.live(table)
+    except NotFound:
+        return False
+    return True
+
+
+def frame_at(
+    spark: "SparkSession",
+    layered: LayeredTable,
+    seen: Snapshot,
+    schema: pa.Schema,
+    columns: Sequence[str] | None = None,
+) -> "DataFrame":
+    """What a snapshot shows, in the columns of the schema or some of them."""
+    frame = _merged(spark, layered, seen, schema)
+    return frame if columns is None else frame.select(*quoted(only(schema, columns, layered.label)))
 
 
 def _merged(
-    spark: "SparkSession", place: Place, layered: LayeredTable, seen: Snapshot
+    spark: "SparkSession", layered: LayeredTable, seen: Snapshot, schema: pa.Schema
 ) -> "DataFrame":
-    # Imported here: whoever reads has Spark, and whoever imports Lockgate need not.
-    from pyspark.sql import functions as sf
-
-    schema = layered.stable.schema
-    stable = _files(spark, place.child(STABLE), seen.stable, schema)
+    # Conditions are SQL and hints are words: Spark's functions are of one kind of session each.
+    stable = frame_of(spark, layered.place.child(STABLE), seen.stable, schema)
     if not seen.ingest:
         return stable
-    ingest_place = place.child(f"{INGEST}{layered.home}")
-    known = _Known(ingest_place, seen, layered.key)
-    ingest = _files(spark, ingest_place, seen.ingest, layered.ingest.schema)
-    ingest = ingest.where(
-        (sf.col(POSITION) > seen.drained)
-        & (sf.col(POSITION) <= seen.position)
-        & (sf.col(SEQ) > known.wiped_at)
-    )
+    place = layered.place.child(f"{INGEST}{layered.home}")
+    known = _Known(place, seen, layered.key)
+    ingest = frame_of(spark, place, seen.ingest, ingest_schema(schema))
+    ingest = ingest.where(f"{POSITION} > {seen.drained} AND {POSITION} <= {seen.position}")
+    ingest = ingest.where(f"{SEQ} > {known.wiped_at}")
     if known.wiped_at >= 0:
-        stable = stable.where(sf.lit(False))
+        stable = stable.where("false")
     if known.superseded is not None:
-        numbers = spark.createDataFrame(pa.table({SEQ: known.superseded}))
-        ingest = ingest.join(sf.broadcast(numbers), SEQ, "left_anti")
-    keys = sf.broadcast(ingest.select(*layered.key))
+        # In one partition: some sessions, our own among them, make a task of every row.
+        numbers = spark.createDataFrame(pa.table({SEQ: known.superseded})).coalesce(1)
+        ingest = ingest.join(numbers.hint("broadcast"), SEQ, "left_anti")
+    keys = ingest.select(*quoted(only(schema, layered.key, layered.label)))
+    if sum(file.rows for file in seen.ingest) <= KEYS_SENT_MAX:
+        keys = keys.hint("broadcast")
     kept = stable.join(keys, layered.key, "left_anti")
-    return kept.select(*schema.names).unionByName(
-        ingest.where(sf.col(OP) == PUT).select(*schema.names)
-    )
+    names = quoted(schema)
+    return kept.select(*names).unionByName(ingest.where(f"{OP} = '{PUT}'").select(*names))
 
 
 class _Known:
@@ -85,7 +154,8 @@ class _Known:
 
     def __init__(self, place: Place, seen: Snapshot, key: Sequence[str]) -> None:
         columns = [*key, POSITION, SEQ, OP]
-        changes = pa.concat_tables([read_file(place, f.path, columns) for f in seen.ingest])
+        parts = [read_file(place, f.path, columns).select(columns) for f in seen.ingest]
+        changes = pa.concat_tables(parts)
         changes = window(changes, seen.drained, seen.position)
         wipes = changes.filter(pc.equal(changes[OP], WIPE))[SEQ]
         self.wiped_at: int = pc.max(wipes).as_py() if len(wipes) else -1
@@ -104,14 +174,3 @@ def _superseded(changes: pa.Table, key: Sequence[str]) -> Any:
     mask = np.ones(changes.num_rows, dtype=np.bool_)
     mask[last] = False
     return changes[SEQ].filter(pa.array(mask)).combine_chunks()
-
-
-def _files(
-    spark: "SparkSession", place: Place, files: Sequence[DataFile], schema: pa.Schema
-) -> "DataFrame":
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    wanted = from_arrow_schema(schema)
-    if not files:
-        return spark.createDataFrame([], wanted)
-    return spark.read.schema(wanted).parquet(*(f"{place.url}/{file.path}" for file in files))

@@ -3,22 +3,39 @@
 The driver works out the last state of every key that changed and which files may hold it; tasks
 read, merge and write; the driver commits what came of it. Killed anywhere before that, nothing has
 happened but files that nobody names.
+
+What goes wrong keeps its kind: whether trying again can help is for whoever asked to know. A disk
+that is full or a file that is damaged is no reason to read and write a table again and again.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from lockgate.endpoints.delta.compact import Compacted, Compaction, land_compaction, plan_compaction
+from lockgate.endpoints.delta.faults import FileCorrupt
+from lockgate.endpoints.delta.fenced import TableDead
+from lockgate.endpoints.delta.files import DataFile, delete_files
 from lockgate.endpoints.delta.layered import Drained, LayeredTable
-from lockgate.endpoints.delta.rewrite import RewriteTask, Rewritten
-from lockgate.model.errors import Transient
+from lockgate.endpoints.delta.missing import FilesMoved
+from lockgate.endpoints.delta.rewrite import RewriteOrder, RewriteTask, Rewritten
+from lockgate.model.errors import (
+    LockgateError,
+    MissingPrivilege,
+    ObjectMissing,
+    StorageFull,
+    Transient,
+)
 from lockgate.model.ids import Token
 from lockgate.pipeline.jobs import run_tasks
 from lockgate.pipeline.session import Spark
 
-__all__ = ["DrainFailed", "drain"]
+__all__ = ["DrainFailed", "compact", "drain"]
 
 _KIND: Final = "rewrite"
+_TASKS_PER_SLOT: Final = 2
+"""Files are alike in size, so few tasks keep all slots busy to the end, and each costs some."""
 
 
 class DrainFailed(Transient):
@@ -27,19 +44,70 @@ class DrainFailed(Transient):
     code = "drain-failed"
 
 
+_KINDS: Final[dict[str, type[LockgateError]]] = {
+    kind.code: kind
+    for kind in (
+        FileCorrupt,
+        FilesMoved,
+        MissingPrivilege,
+        ObjectMissing,
+        StorageFull,
+        TableDead,
+    )
+}
+
+
 def drain(spark: Spark, table: LayeredTable, token: Token, tag: str) -> Drained | None:
     """Bring what ingest has into stable, about as much as one drain takes. None: nothing."""
+    table.follow_ingest(token)
     plan = table.plan_drain()
     if plan is None:
         return None
     try:
-        wire = table.place.to_wire()
-        items = [msgspec.msgpack.encode(RewriteTask(wire, order)) for order in plan.orders]
-        receipts = run_tasks(spark, _KIND, items, tag)
-        done = [msgspec.msgpack.decode(receipt, type=Rewritten) for receipt in receipts]
-        for one in done:
-            if one.error:
-                raise DrainFailed(one.error, object_=table.label, hint=one.hint, operation="drain")
-        return table.land_drain(token, plan, [one.file for one in done if one.file is not None])
+        new = _rewritten(spark, table, plan.orders, plan.old, tag)
+        return table.land_drain(token, plan, new)
     finally:
         table.forget_plan(plan)
+
+
+def compact(spark: Spark, table: LayeredTable, token: Token, tag: str) -> Compacted | None:
+    """Make one file of small ones that lie next to each other. None: there are none."""
+    plan: Compaction | None = plan_compaction(table)
+    if plan is None:
+        return None
+    new = _rewritten(spark, table, plan.orders, plan.old, tag)
+    return land_compaction(table, token, plan, new)
+
+
+def _rewritten(
+    spark: Spark,
+    table: LayeredTable,
+    orders: Sequence[RewriteOrder],
+    old: Sequence[DataFile],
+    tag: str,
+) -> list[DataFile]:
+    wire = table.place.to_wire()
+    items = [msgspec.msgpack.encode(RewriteTask(wire, order)) for order in orders]
+    sizes = {file.path: file.bytes for file in old}
+    weights = [1.0 + sum(sizes[path] for path in order.files) for order in orders]
+    tasks = spark.slots * _TASKS_PER_SLOT
+    receipts = run_tasks(spark, _KIND, items, tag, weights=weights, tasks=tasks)
+    done = [msgspec.msgpack.decode(receipt, type=Rewritten) for receipt in receipts]
+    new = [file for one in done for file in one.files]
+    for one in done:
+        if one.error:
+            # No commit names the others' files: on a disk that is full they would be in the way.
+            delete_files(table.stable.place, new)
+            raise _error(one.error)
+    return new
+
+
+def _error(said: dict[str, str]) -> LockgateError:
+    kind = _KINDS.get(said["code"], DrainFailed)
+    return kind(
+        said["what"],
+        object_=said["object"],
+        hint=said["hint"],
+        operation="drain",
+        cause=said["cause"] or None,
+    )

@@ -78,3 +78,16 @@ def test_a_file_of_unknown_range_is_met_by_every_change() -> None:
     files = [*_files([(0, 5, 3)]), DataFile("strange", 3, 100)]
     [rewrite] = plan_rewrites(files, _table([(99, DELETE)]), ["id"], wiped=False)
     assert len(rewrite.kept) == 2
+
+
+@given(st.lists(ranges, max_size=6), states, st.booleans())
+def test_new_files_are_alike_in_size_and_none_is_larger_than_a_file_may_be(
+    ranges: list[tuple[int, int, int]], states: list[tuple[int, str]], wiped: bool
+) -> None:
+    for rewrite in plan_rewrites(_files(ranges), _table(states), ["id"], wiped=wiped):
+        puts = sum(states[row][1] == PUT for row in rewrite.rows)
+        rows = sum(file.rows for file in rewrite.kept) + puts
+        assert 0 < rewrite.file_rows <= drain_plan.ROWS_MAX
+        assert -(-rows // rewrite.file_rows) == -(-rows // drain_plan.ROWS_MAX), (
+            "no more than it takes"
+        )

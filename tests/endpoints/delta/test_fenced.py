@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import shutil
 import time
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pyarrow as pa
@@ -172,11 +173,13 @@ def test_a_directory_without_permission_is_said(place: Place) -> None:
 # --- several processes ----------------------------------------------------------------------------
 
 
-def _fight(url: str, me: int, until_s: float) -> None:
+def _fight(url: str, me: int, all_here: Barrier) -> None:
     """Take the table again and again, and commit until somebody else has taken it."""
     place = Place(url, "fight")
     table = FencedTable.open(place)
     number = 0
+    all_here.wait(120)  # on a busy machine one would be done before another has begun
+    until_s = time.monotonic() + 6
     while time.monotonic() < until_s:
         try:
             epoch = table.look().token.epoch + 1
@@ -195,12 +198,12 @@ def test_processes_that_fight_commit_only_as_the_newest_owner(place: Place) -> N
     """Along the log, tokens never go back: no stale owner came after its successor."""
     FencedTable.create(place, SCHEMA, FIRST)
     spawn = multiprocessing.get_context("spawn")  # forked, delta-rs hangs
-    until_s = time.monotonic() + 8
-    fighters = [spawn.Process(target=_fight, args=(place.url, n, until_s)) for n in (1, 2, 3)]
+    all_here = spawn.Barrier(3)
+    fighters = [spawn.Process(target=_fight, args=(place.url, n, all_here)) for n in (1, 2, 3)]
     for one in fighters:
         one.start()
     for one in fighters:
-        one.join(60)
+        one.join(180)
         assert one.exitcode == 0
     seen: list[Token] = []
     owners: set[int] = set()

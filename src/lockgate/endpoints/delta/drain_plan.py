@@ -4,6 +4,10 @@ A file is told by the least and the greatest value of the key's first column. A 
 every file whose range it lies in; its row comes into one of them. Between the ranges there is no
 row to replace: what is put there goes to a neighbour that has room, else into a file of its own. So
 keys that only grow never make an old file be written again, and small files are filled up.
+
+What becomes more than a file may have is cut into files alike in size, in the order of the key. So
+a table whose keys come in any order, which begins as one file of all of them, has more and more of
+them as it grows, each with a range of its own, and a drain is as many tasks.
 """
 
 from typing import Any, Final, NamedTuple
@@ -25,19 +29,36 @@ ROWS_MAX: Final = 1_000_000
 
 
 class Rewrite(NamedTuple):
-    """These files go; one comes, with what is kept of them and the states of these numbers."""
+    """These files go; others come, with what is kept of them and the states of these numbers."""
 
     files: tuple[DataFile, ...]
     rows: Index
     """Which of the states."""
     kept: tuple[DataFile, ...]
     """Of the files, those whose rows are kept; the others' were wiped."""
+    file_rows: int = ROWS_MAX
+    """Rows of a file that comes, at most."""
 
 
 def plan_rewrites(
     files: list[DataFile], states: pa.Table, key: list[str], *, wiped: bool
 ) -> list[Rewrite]:
     """Every file that a change concerns is in one rewrite, every put is in one."""
+    puts = np.asarray(pc.equal(states[OP], PUT))
+    found = _rewrites(files, states, key, wiped=wiped)
+    return [one._replace(file_rows=_file_rows(one, int(puts[one.rows].sum()))) for one in found]
+
+
+def _file_rows(rewrite: Rewrite, puts: int) -> int:
+    """Puts that replace a row are counted twice: a file may come out smaller, never larger."""
+    rows = sum(file.rows for file in rewrite.kept) + puts
+    files = -(-rows // ROWS_MAX)
+    return -(-rows // files) if files > 1 else ROWS_MAX
+
+
+def _rewrites(
+    files: list[DataFile], states: pa.Table, key: list[str], *, wiped: bool
+) -> list[Rewrite]:
     everything = np.arange(states.num_rows, dtype=np.int64)
     if wiped:
         return [Rewrite(tuple(files), everything, ())]

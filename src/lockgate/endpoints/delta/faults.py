@@ -4,6 +4,7 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from lockgate.endpoints.delta.place import Place
@@ -13,20 +14,38 @@ from lockgate.model.errors import (
     MissingPrivilege,
     ObjectMissing,
     StorageFull,
+    Terminal,
 )
 
-__all__ = ["faults"]
+__all__ = ["FileCorrupt", "faults"]
+
+_BROKEN = ("corrupt", "crc checksum", "thrift", "json error", "magic bytes", "unexpected end of")
+
+
+class FileCorrupt(Terminal):
+    """A file is there, and is not what was written."""
+
+    code = "file-corrupt"
 
 
 @contextmanager
-def faults(operation: str, place: Place) -> Iterator[None]:
-    """Raise what fails inside as errors of ours."""
+def faults(operation: str, place: Place, path: str = "") -> Iterator[None]:
+    """Raise what fails inside as errors of ours. `path` is the file that it is about, if one."""
     try:
         yield
     except LockgateError:
         raise
+    except pa.ArrowInvalid as error:
+        # Arrow says so of the bytes of a file; of rows in memory it is a bug, and stays one.
+        if operation != "read":
+            raise
+        raise _corrupt(error, operation, _label(place, path)) from error
     except (OSError, DeltaError) as error:
-        raise _named(error, operation, place.label) from error
+        raise _named(error, operation, _label(place, path)) from error
+
+
+def _label(place: Place, path: str) -> str:
+    return f"{place.label}/{path}" if path else place.label
 
 
 def _named(error: Exception, operation: str, label: str) -> LockgateError:
@@ -40,7 +59,7 @@ def _named(error: Exception, operation: str, label: str) -> LockgateError:
             operation=operation,
             cause=error,
         )
-    if number in (errno.EACCES, errno.EPERM) or "ermission denied" in said:
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS) or "ermission denied" in said:
         return MissingPrivilege(
             "the lake's directory may not be used",
             object_=label,
@@ -53,14 +72,27 @@ def _named(error: Exception, operation: str, label: str) -> LockgateError:
         return ObjectMissing(
             "files of the table are gone",
             object_=label,
-            hint="if they were deleted by hand, drop the table: its feed makes and copies it anew",
+            hint="deleted by hand? Copy the table anew: `lockgate feed resync FEED TABLE`",
             operation=operation,
             cause=error,
         )
+    if operation != "write" and any(word in said.lower() for word in _BROKEN):
+        return _corrupt(error, operation, label)
     return EndpointUnavailable(
         "the lake does not answer as it should",
         object_=label,
         hint="see that its storage is there",
+        operation=operation,
+        cause=error,
+    )
+
+
+def _corrupt(error: Exception, operation: str, label: str) -> LockgateError:
+    return FileCorrupt(
+        "a file of the table is damaged",
+        object_=label,
+        hint="put the file back from a copy of the storage, or copy the table anew: "
+        "`lockgate feed resync FEED TABLE`; nothing was changed",
         operation=operation,
         cause=error,
     )

@@ -8,7 +8,11 @@ other looks and compares again.
     claim   a newer token is written before its owner does anything: whoever had the table before
             finds it with the next commit, however long it slept
     commit  files come and go, the position moves, all in one
+    evolve  columns are added
     kill    the last commit there is
+
+Where another program has changed rows (`foreign`), only a claim and a kill still land, so that the
+table has an owner and can be got rid of; they keep in mind what was found.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,26 +22,27 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
+from msgspec.structs import replace
+from pyarrow import fs
 
+from lockgate.endpoints.delta.death import TableDead, layer_faults, table_dead
 from lockgate.endpoints.delta.faults import faults
-from lockgate.endpoints.delta.marks import Marks, marks_of, transactions
+from lockgate.endpoints.delta.foreign import first_foreign, foreign_commit
+from lockgate.endpoints.delta.marks import Marks, marks_of, transactions, written_at
 from lockgate.endpoints.delta.place import Place
-from lockgate.model.errors import EndpointBusy, NotFound, StaleOwner
+from lockgate.endpoints.delta.schemas import new_fields
+from lockgate.model.errors import EndpointBusy, NotFound, ObjectMissing, StaleOwner
 from lockgate.model.ids import Token
 from lockgate.model.positions import Position
 
 __all__ = ["Action", "FencedTable", "TableDead"]
 
 Action = AddAction | RemoveAction
+Write = Callable[[CommitProperties], None]
+"""Commits from the handle that was looked at."""
 
 _ATTEMPTS: Final = 50
 """Commits that clash in a row before it is said that somebody is in the way."""
-
-
-class TableDead(StaleOwner):
-    """The table was dropped. What is still under way for it ends here."""
-
-    code = "table-dead"
 
 
 class FencedTable:
@@ -46,6 +51,8 @@ class FencedTable:
     def __init__(self, place: Place, handle: DeltaTable) -> None:
         self._place = place
         self._handle = handle
+        self._marks: Marks | None = None
+        """As of the last look."""
 
     @classmethod
     def create(
@@ -55,18 +62,19 @@ class FencedTable:
         token: Token,
         position: Position = 0,
         notes: Mapping[str, str] | None = None,
+        settled: Position = 0,
     ) -> Self:
         """Make it, owned by the token from its first commit; or open it when it is there.
 
-        `notes` are kept with it for ever.
+        `notes` are kept with it.
         """
-        with faults("create", place):
+        with layer_faults("create", place):
             try:
                 handle = DeltaTable.create(
                     place.url,
                     schema,
                     storage_options=place.options,
-                    commit_properties=_properties(token, position),
+                    commit_properties=_properties(Marks(0, token, position, settled=settled)),
                     configuration={"delta.checkpointInterval": "50", **(notes or {})},
                     raise_if_key_not_exists=False,
                 )
@@ -79,7 +87,8 @@ class FencedTable:
 
     @classmethod
     def open(cls, place: Place) -> Self:
-        with faults("open", place):
+        """NotFound when there is none; TableDead when there was one, and its files are going."""
+        with layer_faults("open", place):
             try:
                 return cls(place, DeltaTable(place.url, storage_options=place.options))
             except TableNotFoundError as error:
@@ -105,64 +114,153 @@ class FencedTable:
         """As of the last look."""
         return pa.schema(self._handle.schema())
 
+    @property
+    def place(self) -> Place:
+        return self._place
+
     def look(self) -> Marks:
         """The newest state."""
-        with faults("read", self._place):
+        before = self._handle.version()
+        with layer_faults("read", self._place):
             self._handle.update_incremental()
-            return marks_of(self._handle)
+            version = self._handle.version()
+            if version == before:
+                self._still_there(before)
+            if self._marks is None or self._marks.version != version:
+                # To read them takes longer than to see that there is no newer version.
+                self._marks = self._judge(marks_of(self._handle))
+            return self._marks
+
+    def sound(self, marks: Marks) -> DeltaTable:
+        """The state that was looked at; that before somebody else's rows when there are any."""
+        if not marks.foreign:
+            return self._handle
+        with faults("read", self._place):
+            return DeltaTable(
+                self._place.url, version=marks.foreign - 1, storage_options=self._place.options
+            )
 
     def claim(self, token: Token) -> Marks:
         """Make the token the table's own. StaleOwner when a newer one has it."""
         marks = self.look()
         if marks.token == token and not marks.dead:
             return marks
-        return self.commit(token, lambda _: (), claiming=True)
+        return self._land(token, self._exchange(lambda _: ()), claiming=True)
 
     def commit(
         self,
         token: Token,
-        actions: Callable[[Marks], Sequence[Action]],
+        actions: Callable[[Marks], Sequence[Action] | None],
         *,
         position: Position | None = None,
-        schema: pa.Schema | None = None,
-        claiming: bool = False,
+        settled: Position = 0,
     ) -> Marks:
         """Land what `actions` answers for the state it is asked about, with the position.
 
-        It is asked again after a clash, for another state; what it raises ends the commit.
+        It is asked again after a clash, for another state; what it raises ends the commit. When it
+        answers None there is nothing to do, the position included.
         """
-        return self._land(token, actions, position, schema, claiming=claiming, dead=False)
+        return self._land(token, self._exchange(actions), position=position, settled=settled)
 
-    def kill(self, token: Token) -> Marks:
-        """Let nobody commit any more. A table that is dead already stays so."""
+    def evolve(
+        self, token: Token | None, schema: pa.Schema, position: Position | None = None
+    ) -> Marks:
+        """Give it the columns that it lacks, with the position. There before: nothing.
+
+        NeedsNewIncarnation when columns were to go, or to become others. Without a token it is done
+        in the owner's name, whoever that is: for who has stopped the owner at this position.
+        """
+
+        def write(marks: Marks) -> Write | None:
+            if position is not None and marks.position >= position:
+                return None  # told again: it may have got more columns since
+            fields = new_fields(self.schema, schema, self._place.label)
+            if fields:
+                return lambda properties: self._handle.alter.add_columns(
+                    fields, commit_properties=properties
+                )
+            return None if position is None else self._exchange(lambda _: ())(marks)
+
+        return self._land(token, write, position=position)
+
+    def note(self, token: Token | None, notes: Mapping[str, str]) -> None:
+        """Keep these notes with it from now on. Without a token: see `evolve`."""
+
+        def write(_: Marks) -> Write | None:
+            if self._has(notes):
+                return None
+            return lambda properties: self._handle.alter.set_table_properties(
+                dict(notes), raise_if_not_exists=False, commit_properties=properties
+            )
+
+        if not self._has(notes):
+            self._land(token, write)
+
+    def _has(self, notes: Mapping[str, str]) -> bool:
+        return notes.items() <= self.notes.items()
+
+    def kill(self, token: Token, *, dropped: bool = False) -> Marks:
+        """Let nobody commit any more. A table that is dead already stays so, as it died."""
+        nothing = self._exchange(lambda _: ())
         try:
-            return self._land(token, lambda _: (), None, None, claiming=True, dead=True)
+            return self._land(token, nothing, claiming=True, dead=True, dropped=dropped)
         except TableDead:
             return self.look()
 
+    def kill_whoever(self) -> Marks:
+        """The same, whoever owns it: for what goes down with a table that is dead itself."""
+        while True:
+            marks = self.look()
+            if marks.dead:
+                return marks
+            try:
+                return self.kill(marks.token)
+            except StaleOwner:
+                continue
+
+    def _exchange(
+        self, actions: Callable[[Marks], Sequence[Action] | None]
+    ) -> Callable[[Marks], Write | None]:
+        def write(marks: Marks) -> Write | None:
+            wanted = actions(marks)
+            if wanted is None:
+                return None
+            return lambda properties: self._handle.create_write_transaction(
+                list(wanted), "append", self.schema, commit_properties=properties
+            )
+
+        return write
+
     def _land(
         self,
-        token: Token,
-        actions: Callable[[Marks], Sequence[Action]],
-        position: Position | None,
-        schema: pa.Schema | None,
+        token: Token | None,
+        step: Callable[[Marks], Write | None],
         *,
-        claiming: bool,
-        dead: bool,
+        position: Position | None = None,
+        settled: Position = 0,
+        claiming: bool = False,
+        dead: bool = False,
+        dropped: bool = False,
     ) -> Marks:
         for _ in range(_ATTEMPTS):
             marks = self.look()
-            self._admit(token, marks, claiming=claiming)
-            to = max(marks.position, position or 0)  # what has landed stays landed
-            wanted = list(actions(marks))
-            with faults("commit", self._place):
+            self._admit(marks.token if token is None else token, marks, claiming=claiming)
+            write = step(marks)
+            if write is None:
+                return marks
+            wanted = replace(
+                marks,
+                version=marks.version + 1,
+                token=marks.token if token is None else token,
+                # What has landed stays landed.
+                position=max(marks.position, position or 0),
+                settled=max(marks.settled, settled),
+                dead=dead,
+                dropped=dropped,
+            )
+            with layer_faults("commit", self._place):
                 try:
-                    self._handle.create_write_transaction(
-                        wanted,
-                        "append",
-                        schema or self.schema,
-                        commit_properties=_properties(token, to, dead=dead),
-                    )
+                    write(_properties(wanted))
                 except CommitFailedError:
                     continue
             return self.look()
@@ -175,12 +273,7 @@ class FencedTable:
 
     def _admit(self, token: Token, marks: Marks, *, claiming: bool) -> None:
         if marks.dead:
-            raise TableDead(
-                "the table was dropped",
-                object_=self._place.label,
-                hint="nothing: what was under way for it ends",
-                operation="commit",
-            )
+            raise table_dead(self._place, "commit")
         mine = token >= marks.token if claiming else token == marks.token
         if not mine:
             raise StaleOwner(
@@ -189,10 +282,36 @@ class FencedTable:
                 hint="nothing: the newer owner goes on",
                 operation="commit",
             )
+        if not claiming:
+            self.refuse_foreign(marks)
+
+    def refuse_foreign(self, marks: Marks) -> None:
+        """ForeignCommit where another program has changed rows."""
+        if marks.foreign:
+            raise foreign_commit(self._place, marks.foreign)
+
+    def _judge(self, marks: Marks) -> Marks:
+        """With what somebody else has done to it."""
+        written = written_at(self._handle)
+        if written is None or (written == marks.version and not marks.foreign):
+            return marks
+        sound = marks.foreign - 1 if marks.foreign else written
+        return replace(marks, foreign=first_foreign(self._place, self._handle, sound))
+
+    def _still_there(self, version: int) -> None:
+        """Delta says of a log that is gone that nothing has happened."""
+        files, base = self._place.filesystem()
+        info = files.get_file_info(f"{base}/_delta_log/{version:020d}.json")
+        if info.type is fs.FileType.NotFound:
+            raise ObjectMissing(
+                "the table's log is gone",
+                object_=self._place.label,
+                hint="deleted by hand? Copy the table anew: `lockgate feed resync FEED TABLE`",
+                operation="read",
+            )
 
 
-def _properties(token: Token, position: Position, *, dead: bool = False) -> CommitProperties:
-    # No retries of Delta's own: between two of them it would not compare the tokens.
-    return CommitProperties(
-        app_transactions=transactions(token, position, dead=dead), max_commit_retries=0
-    )
+def _properties(marks: Marks) -> CommitProperties:
+    # No retries of Delta's own: between two of them it would not compare the tokens, and the commit
+    # would not be the version that it says it is.
+    return CommitProperties(app_transactions=transactions(marks), max_commit_retries=0)

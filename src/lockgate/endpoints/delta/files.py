@@ -6,8 +6,11 @@ and goes with the next vacuum.
 
 import contextlib
 import datetime as dt
+import itertools
+import operator
 import secrets
 import time
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -18,25 +21,36 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
+from lockgate.endpoints.delta.death import layer_faults
+from lockgate.endpoints.delta.encoding import options
 from lockgate.endpoints.delta.faults import faults
 from lockgate.endpoints.delta.place import Place
+from lockgate.endpoints.delta.schemas import conform
+from lockgate.model.errors import DidNotLand, LockgateError
 from lockgate.model.value import Value
 
 __all__ = [
     "DataFile",
     "added",
+    "check_there",
     "delete_file",
+    "delete_files",
     "live_files",
     "read_file",
     "read_part",
     "removed",
+    "stream_file",
     "write_file",
     "write_parts",
+    "write_stream",
 ]
 
-_DICTIONARY_MAX: Final = 0.1
-"""A dictionary pays when so small a part of the values is distinct; elsewhere it costs twice."""
-_SAMPLE: Final = 4_096
+_GROUP_ROWS: Final = 131_072
+_GROUP_BYTES: Final = 64 << 20
+"""A row group is full with either: what a writer holds in memory, and what a reader may skip."""
+_PIECE_BYTES: Final = 4 << 20
+"""What is read at a time of a file that is streamed: it stays in the processor's cache."""
+_PIECE_ROWS: Final = 65_536
 
 
 class DataFile(Value, frozen=True):
@@ -53,55 +67,179 @@ class DataFile(Value, frozen=True):
 
 def write_file(place: Place, rows: pa.Table, known: list[str]) -> DataFile:
     """Write rows; the least and the greatest value are noted of the columns `known`."""
+    slices = range(0, max(1, rows.num_rows), _GROUP_ROWS)
+    return _written(place, rows.schema, (rows.slice(at, _GROUP_ROWS) for at in slices), known)
+
+
+def write_stream(
+    place: Place, schema: pa.Schema, pieces: Iterable[pa.Table], known: list[str], rows_max: int
+) -> list[DataFile]:
+    """The same of rows that come piece by piece, in files of so many at most. None comes: none.
+
+    Where one cannot be written, none is left behind: a disk that is full is not filled further.
+    """
+    files: list[DataFile] = []
+    try:
+        for _, mine in itertools.groupby(_cut(pieces, rows_max), key=operator.itemgetter(0)):
+            groups = _groups(piece for _, piece in mine)
+            files.append(_written(place, schema, groups, known))
+    except BaseException:
+        delete_files(place, files)
+        raise
+    return files
+
+
+def _cut(pieces: Iterable[pa.Table], rows_max: int) -> Iterator[tuple[int, pa.Table]]:
+    """The same rows in pieces that go into one file each, with the number of the file."""
+    rows = 0
+    for piece in pieces:
+        left = piece
+        while left.num_rows:
+            mine = left.slice(0, rows_max - rows % rows_max)
+            yield rows // rows_max, mine
+            rows += mine.num_rows
+            left = left.slice(mine.num_rows)
+
+
+def _written(
+    place: Place, schema: pa.Schema, groups: Iterable[pa.Table], known: list[str]
+) -> DataFile:
     path = f"{secrets.token_hex(16)}.parquet"
-    with faults("write", place):
+    try:
+        return _described(place, path, schema, groups, known)
+    except BaseException:
+        delete_files(place, [DataFile(path, 0, 0)])
+        raise
+
+
+def _described(
+    place: Place, path: str, schema: pa.Schema, groups: Iterable[pa.Table], known: list[str]
+) -> DataFile:
+    rows = 0
+    edges = {name: _Edges(schema.field(name).type) for name in known}
+    with layer_faults("write", place), contextlib.ExitStack() as opened:
         files, base = place.filesystem()
-        with files.open_output_stream(f"{base}/{path}") as out:
-            pq.write_table(
-                rows,
-                out,
-                compression="snappy",
-                use_dictionary=_with_dictionary(rows),
-                write_statistics=known or False,
-            )
+        writer = None
+        for group in groups:
+            if writer is None:
+                out = opened.enter_context(files.open_output_stream(f"{base}/{path}"))
+                how = options(group, known)
+                writer = opened.enter_context(pq.ParquetWriter(out, schema, **how))
+            writer.write_table(group, row_group_size=max(1, group.num_rows))
+            rows += group.num_rows
+            for name, edge in edges.items():
+                edge.take(group[name])
+        opened.close()
         size = files.get_file_info(f"{base}/{path}").size
-    edges = {name: pc.min_max(rows[name]).as_py() for name in known if _has_edges(rows[name].type)}
-    return DataFile(
-        path,
-        rows.num_rows,
-        size,
-        {name: edge["min"] for name, edge in edges.items() if edge["min"] is not None},
-        {name: edge["max"] for name, edge in edges.items() if edge["max"] is not None},
-    )
+    told = {name: edge for name, edge in edges.items() if edge.told}
+    low = {name: edge.low for name, edge in told.items()}
+    high = {name: edge.high for name, edge in told.items()}
+    return DataFile(path, rows, size, low, high)
 
 
-def read_file(place: Place, path: str, columns: list[str] | None = None) -> pa.Table:
-    with faults("read", place):
+def _groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The rows of as many pieces as go into a row group."""
+    held: list[pa.Table] = []
+    rows = size = 0
+    for piece in pieces:
+        if not piece.num_rows:
+            continue
+        held.append(piece)
+        rows += piece.num_rows
+        size += piece.nbytes
+        if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
+            yield pa.concat_tables(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.concat_tables(held)
+
+
+def read_file(
+    place: Place,
+    path: str,
+    columns: list[str] | None = None,
+    schema: pa.Schema | None = None,
+) -> pa.Table:
+    """The rows of a file; with `schema`, in its columns, of which an older file may lack some."""
+    with layer_faults("read", place, path):
         files, base = place.filesystem()
         with files.open_input_file(f"{base}/{path}") as source:
-            return pq.read_table(source, columns=columns)
+            file = pq.ParquetFile(source, page_checksum_verification=True)
+            if schema is None:
+                return file.read(columns)
+            there = set(file.schema_arrow.names)
+            return conform(file.read([name for name in schema.names if name in there]), schema)
+
+
+def stream_file(place: Place, path: str, schema: pa.Schema) -> Iterator[pa.Table]:
+    """The same piece by piece, so that a large file is never in memory as a whole."""
+    with layer_faults("read", place, path):
+        files, base = place.filesystem()
+        with files.open_input_file(f"{base}/{path}") as source:
+            file = pq.ParquetFile(source, page_checksum_verification=True)
+            there = set(file.schema_arrow.names)
+            wanted = [name for name in schema.names if name in there]
+            for batch in file.iter_batches(_piece_rows(file.metadata), columns=wanted):
+                yield conform(pa.Table.from_batches([batch]), schema)
+
+
+def _piece_rows(file: Any) -> int:
+    size = sum(int(file.row_group(no).total_byte_size) for no in range(file.num_row_groups))
+    return max(1, min(_PIECE_ROWS, _PIECE_BYTES * int(file.num_rows) // max(1, size)))
+
+
+def check_there(place: Place, wanted: Iterable[DataFile]) -> None:
+    """DidNotLand unless all the files are there, as long as they were written.
+
+    Before a commit names them: what it names must be there for ever.
+    """
+    with layer_faults("read", place):
+        files, base = place.filesystem()
+        described = list(wanted)
+        for file, info in zip(
+            described, files.get_file_info([f"{base}/{f.path}" for f in described]), strict=True
+        ):
+            if info.size != file.bytes:
+                raise DidNotLand(
+                    "a file that was written is not there any more",
+                    object_=f"{place.label}/{file.path}",
+                    hint="nothing: nothing was committed, and it is done again",
+                    operation="commit",
+                )
 
 
 def write_parts(place: Place, parts: list[pa.Table]) -> str:
     """One file for several readers: each of the parts is a group of its own, to be read alone."""
     path = f"{secrets.token_hex(16)}.parquet"
-    with faults("write", place):
-        files, base = place.filesystem()
-        files.create_dir(base, recursive=True)
-        with (
-            files.open_output_stream(f"{base}/{path}") as out,
-            pq.ParquetWriter(out, parts[0].schema, compression="lz4") as writer,
-        ):
-            for part in parts:
-                writer.write_table(part, row_group_size=max(1, part.num_rows))
+    try:
+        with layer_faults("write", place):
+            files, base = place.filesystem()
+            files.create_dir(base, recursive=True)
+            with (
+                files.open_output_stream(f"{base}/{path}") as out,
+                pq.ParquetWriter(
+                    out,
+                    parts[0].schema,
+                    # Read once and deleted: all that would make it smaller would be for nobody.
+                    compression="none",
+                    use_dictionary=False,
+                    write_statistics=False,
+                    write_page_checksum=True,
+                ) as writer,
+            ):
+                for part in parts:
+                    writer.write_table(part, row_group_size=max(1, part.num_rows))
+    except BaseException:
+        delete_files(place, [DataFile(path, 0, 0)])
+        raise
     return path
 
 
 def read_part(place: Place, path: str, part: int) -> pa.Table:
-    with faults("read", place):
+    with layer_faults("read", place):
         files, base = place.filesystem()
         with files.open_input_file(f"{base}/{path}") as source:
-            return pq.ParquetFile(source).read_row_group(part)
+            return pq.ParquetFile(source, page_checksum_verification=True).read_row_group(part)
 
 
 def delete_file(place: Place, path: str) -> None:
@@ -111,9 +249,19 @@ def delete_file(place: Place, path: str) -> None:
         files.delete_file(f"{base}/{path}")
 
 
+def delete_files(place: Place, these: Iterable[DataFile]) -> None:
+    """Of what was written and is not to be: nothing depends on it, a vacuum finds what is left."""
+    for file in these:
+        with contextlib.suppress(LockgateError, OSError):
+            delete_file(place, file.path)
+
+
 def live_files(handle: DeltaTable) -> list[DataFile]:
     """All files of the table, as the handle sees it."""
-    actions = pa.table(handle.get_add_actions(flatten=True)).to_pylist()
+    found = pa.table(handle.get_add_actions(flatten=True))
+    # Of a wide table most columns have no statistics in any file.
+    told = [name for name in found.column_names if found[name].null_count < found.num_rows]
+    actions = found.select(told).to_pylist()
     return [
         DataFile(
             unquote(action["path"]),
@@ -126,18 +274,20 @@ def live_files(handle: DeltaTable) -> list[DataFile]:
     ]
 
 
-def added(file: DataFile) -> AddAction:
+def added(file: DataFile, *, changes: bool = True) -> AddAction:
+    """`changes` is not set where the same rows only move to another file."""
     stats = {
         "numRecords": file.rows,
         "minValues": {name: _json(value) for name, value in file.low.items()},
         "maxValues": {name: _json(value) for name, value in file.high.items()},
     }
     now_ms = int(time.time() * 1000)
-    return AddAction(file.path, file.bytes, {}, now_ms, True, msgspec.json.encode(stats).decode())
+    said = msgspec.json.encode(stats).decode()
+    return AddAction(file.path, file.bytes, {}, now_ms, changes, said)
 
 
-def removed(file: DataFile) -> RemoveAction:
-    return RemoveAction(file.path, True, int(time.time() * 1000), file.bytes)
+def removed(file: DataFile, *, changes: bool = True) -> RemoveAction:
+    return RemoveAction(file.path, changes, int(time.time() * 1000), file.bytes)
 
 
 def _under(action: dict[str, Any], prefix: str) -> dict[str, Any]:
@@ -148,6 +298,32 @@ def _under(action: dict[str, Any], prefix: str) -> dict[str, Any]:
     }
 
 
+class _Edges:
+    """The least and the greatest value of a column, as far as they can be told."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self._can = _has_edges(kind)
+        self.low: Any = None
+        self.high: Any = None
+
+    @property
+    def told(self) -> bool:
+        return self._can and self.low is not None
+
+    def take(self, column: Any) -> None:
+        if not self._can:
+            return
+        found = pc.min_max(column)
+        try:
+            low, high = found["min"].as_py(), found["max"].as_py()
+        except OverflowError:  # a date before the year 1, after 9999, or infinity: not written
+            self._can = False
+            return
+        if low is not None:
+            self.low = low if self.low is None else min(self.low, low)
+            self.high = high if self.high is None else max(self.high, high)
+
+
 def _has_edges(kind: pa.DataType) -> bool:
     """Types whose order is the same for every reader, and whose values are exact in the log."""
     return bool(pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_string(kind))
@@ -155,15 +331,3 @@ def _has_edges(kind: pa.DataType) -> bool:
 
 def _json(value: Any) -> Any:
     return value.isoformat() if isinstance(value, dt.date) else value
-
-
-def _with_dictionary(rows: pa.Table) -> list[str]:
-    sample = rows.slice(rows.num_rows // 2, _SAMPLE)
-    if not sample.num_rows:
-        return []
-    return [
-        name
-        for name in rows.column_names
-        if not pa.types.is_boolean(rows[name].type)
-        and pc.count_distinct(sample[name]).as_py() <= _DICTIONARY_MAX * sample.num_rows
-    ]

@@ -2,26 +2,33 @@
 
     <lake>/<schema.table>/<incarnation>/stable
                                        /ingest-<home>
+                                       /work            files of drains under way
+                                       /_pins           what readers hold fast
 
 The newest incarnation is the table. When that one is dead there is no table, until the next is
 made; what a zombie still does to an old one happens where nobody looks any more.
 """
 
+import contextlib
 import re
 from typing import Final
 
 from pyarrow import fs
 
 from lockgate.endpoints.delta.faults import faults
-from lockgate.endpoints.delta.fenced import FencedTable
+from lockgate.endpoints.delta.fenced import FencedTable, TableDead
+from lockgate.endpoints.delta.graves import is_buried
 from lockgate.endpoints.delta.place import Place
 from lockgate.model.errors import NotFound
 from lockgate.model.ids import TableId
 
-__all__ = ["INGEST", "STABLE", "Lake"]
+__all__ = ["AWAITS_COPY", "INGEST", "STABLE", "WORK", "Lake", "end", "has_rows", "homes_of"]
 
 STABLE: Final = "stable"
 INGEST: Final = "ingest-"
+WORK: Final = "work"
+AWAITS_COPY: Final = "lockgate.awaits_copy"
+"""In the notes of a stable table that is made before its rows are copied."""
 _UNSAFE: Final = re.compile(rb"[^A-Za-z0-9._-]")
 _ESCAPED: Final = re.compile(rb"~([0-9a-f]{2})")
 
@@ -44,25 +51,73 @@ class Lake:
     def place(self, table: TableId, incarnation: int) -> Place:
         return self._of(table).child(str(incarnation))
 
+    def newest(self, table: TableId) -> int | None:
+        """The incarnation that is the table, or was when it was dropped; None: nothing is left.
+
+        One that awaits its first copy is not it yet: its predecessor is, until it has rows.
+        """
+        for incarnation in reversed(self.incarnations(table)):
+            place = self.place(table, incarnation)
+            if not is_buried(place) and has_rows(place):
+                return incarnation
+        return None
+
     def live(self, table: TableId) -> Place:
-        """Where the table is. NotFound when there is none, or it was dropped."""
-        found = self.incarnations(table)
-        if found:
-            place = self.place(table, found[-1])
-            if not FencedTable.open(place.child(STABLE)).look().dead:
-                return place
+        """Where the table is. NotFound when there is none, or it was dropped.
+
+        One that was found and is dead may have ended meanwhile because its successor has got its
+        rows: there is no table only where a second look finds the same.
+        """
+        newest: int | None = self.newest(table)
+        before: int | None = -1
+        while newest != before:
+            if newest is not None:
+                place = self.place(table, newest)
+                with contextlib.suppress(TableDead):  # its files are going
+                    if not FencedTable.open(place.child(STABLE)).look().dead:
+                        return place
+            newest, before = self.newest(table), newest
         raise NotFound(
             "there is no such table in the lake",
             object_=f"{self._place.label}/{table}",
             hint="`lockgate lake list` shows the tables that there are",
         )
 
+    def end(self, table: TableId, incarnation: int) -> None:
+        """Let nobody read or write it any more, whoever owns it."""
+        place = self.place(table, incarnation)
+        FencedTable.open(place.child(STABLE)).kill_whoever()
+        end(place)
+
     def homes(self, place: Place) -> list[str]:
         """Whose ingest there is for an incarnation."""
-        return sorted(n.removeprefix(INGEST) for n in _folders(place) if n.startswith(INGEST))
+        return homes_of(place)
 
     def _of(self, table: TableId) -> Place:
         return self._place.child(_folder(table))
+
+
+def has_rows(place: Place) -> bool:
+    """Whether an incarnation is, or was, what its table's name means: it awaits no first copy."""
+    try:
+        stable = FencedTable.open(place.child(STABLE))
+        return AWAITS_COPY not in stable.notes or stable.look().settled > 0
+    except (NotFound, TableDead):  # being made, or its files are going
+        return False
+
+
+def homes_of(incarnation: Place) -> list[str]:
+    """Whose ingest there is for it."""
+    found = _folders(incarnation)
+    return sorted(name.removeprefix(INGEST) for name in found if name.startswith(INGEST))
+
+
+def end(incarnation: Place) -> None:
+    """Kill the ingests of an incarnation whose stable is dead. Told again, it goes on."""
+    for home in homes_of(incarnation):
+        # Not made yet: whoever makes it finds stable dead. Or its files are going already.
+        with contextlib.suppress(NotFound, TableDead):
+            FencedTable.open(incarnation.child(f"{INGEST}{home}")).kill_whoever()
 
 
 def _folder(table: TableId) -> str:
@@ -79,8 +134,7 @@ def _named(folder: str) -> TableId:
 def _folders(place: Place) -> list[str]:
     """The names of what lies in a directory; none when there is no such directory."""
     with faults("list", place):
-        files, base = place.filesystem()
-        found = files.get_file_info(fs.FileSelector(base, allow_not_found=True))
+        found = place.listed()
     return [
         info.base_name
         for info in found

@@ -8,83 +8,74 @@ Whoever reads looks at ingest first and at stable after it. Between the two look
 it is in stable. The other way round, changes that were drained and pruned between the two looks
 would be in neither.
 
-A drain is one commit: the files that hold keys of the window go, rewritten ones come, `drained`
-moves from where the drain began to the end of its window. Found moved at the commit, it lands
-nothing. So a drain that is run twice, or by two, is done once.
+How stable takes in what ingest has: `draining`.
 """
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Mapping
 from typing import Any, Final, Self
 
 import msgspec
 import pyarrow as pa
 
-from lockgate.endpoints.delta.changes import POSITION, ingest_schema, last_states, merge, window
-from lockgate.endpoints.delta.drain_plan import plan_rewrites
+from lockgate.endpoints.delta import draining
+from lockgate.endpoints.delta.changes import (
+    OURS,
+    POSITION,
+    ingest_schema,
+    last_states,
+    may_follow,
+    merge,
+    window,
+)
+from lockgate.endpoints.delta.commits import Commits
+from lockgate.endpoints.delta.draining import (
+    DRAIN_ROWS_MAX,
+    Drained,
+    DrainOvertaken,
+    DrainPlan,
+    Snapshot,
+)
 from lockgate.endpoints.delta.fenced import FencedTable
 from lockgate.endpoints.delta.files import (
     DataFile,
     added,
+    check_there,
     delete_file,
     live_files,
-    read_file,
     removed,
     write_file,
-    write_parts,
 )
+from lockgate.endpoints.delta.graves import is_buried
+from lockgate.endpoints.delta.lake import AWAITS_COPY, INGEST, STABLE, WORK, end, homes_of
+from lockgate.endpoints.delta.log_archive import archive
 from lockgate.endpoints.delta.marks import Marks
+from lockgate.endpoints.delta.missing import read_data, table_dead
 from lockgate.endpoints.delta.place import Place
-from lockgate.endpoints.delta.rewrite import RewriteOrder, rewrite
-from lockgate.model.errors import Transient
-from lockgate.model.ids import Token
+from lockgate.endpoints.delta.rewrite import rewrite
+from lockgate.endpoints.delta.schemas import united
+from lockgate.model.errors import Conflict, LockgateError, NotFound
+from lockgate.model.ids import NO_TOKEN, Token
 from lockgate.model.positions import Position
-from lockgate.model.value import Value
 
 __all__ = ["DrainOvertaken", "DrainPlan", "Drained", "LayeredTable", "Snapshot"]
 
 _KEY: Final = "lockgate.key"
-DRAIN_ROWS_MAX: Final = 2_000_000
-"""Changes of one drain: the driver has them in memory. What is left is the next one's."""
-
-
-class DrainOvertaken(Transient):
-    """Somebody else has drained meanwhile. Nothing was landed."""
-
-    code = "drain-overtaken"
-
-
-class Snapshot(Value, frozen=True):
-    """What one reader sees: the stable files, and the changes of ingest in (drained, position]."""
-
-    stable: tuple[DataFile, ...]
-    ingest: tuple[DataFile, ...]
-    stable_version: int
-    drained: Position
-    position: Position
-
-
-class DrainPlan(Value, frozen=True):
-    """What a drain from one position to another takes."""
-
-    after: Position
-    upto: Position
-    changes: int
-    orders: tuple[RewriteOrder, ...]
-    old: tuple[DataFile, ...]
-    """The files that go."""
-    states: str
-    """The file that the orders read; empty when there is none."""
-
-
-class Drained(Value, frozen=True):
-    """What a drain did."""
-
-    version: int
-    to: Position
-    changes: int
-    """Rows of ingest that it took in."""
-    written_bytes: int
-    removed_bytes: int
+_BEGINS: Final = "lockgate.begins"
+"""In the notes of ingest: from where on it has changes."""
+_DROPPED: Final = "lockgate.dropped"
+"""In the notes of ingest: columns that the source has dropped, and where."""
+PRUNE_EVERY: Final = 20
+"""Commits of ingest from one look for what stable has by now to the next."""
+_STATISTICS: Final = {"delta.dataSkippingNumIndexedCols": "-1"}
+"""Of all columns: unless told, Delta gives those of the first 32, and the key may be another."""
+_KEPT: Final = {"delta.enableExpiredLogCleanup": "false", **_STATISTICS}
+"""Who may still want an older state is our vacuum's to say: it knows of pins, and clocks."""
+_OF_INGEST: Final = {"delta.deletedFileRetentionDuration": "interval 1 hours", **_STATISTICS}
+"""Checkpoints name what was taken out for so long. Of ingest that is soon more than what is there,
+and our vacuum does not ask them."""
+ARCHIVE_EVERY: Final = 500
+"""Commits of ingest from one tidying of its log to the next."""
 
 
 class LayeredTable:
@@ -92,8 +83,8 @@ class LayeredTable:
 
     def __init__(self, place: Place, home: str, stable: FencedTable, ingest: FencedTable) -> None:
         self.place = place
-        self._stable_place = place.child("stable")
-        self._ingest_place = place.child(f"ingest-{home}")
+        self._stable_place = place.child(STABLE)
+        self._ingest_place = place.child(f"{INGEST}{home}")
         self.label = place.label
         self.home = home
         self.stable = stable
@@ -111,21 +102,73 @@ class LayeredTable:
         leader: Token,
         dispatcher: Token,
         position: Position = 0,
+        *,
+        settled: Position = 0,
+        awaits_copy: bool = False,
     ) -> Self:
-        """Make what of it is not there yet. The leader owns stable, the dispatcher ingest."""
-        notes = {_KEY: msgspec.json.encode(key).decode()}
-        stable = FencedTable.create(place.child("stable"), rows, leader, position, notes)
+        """Make what of it is not there yet. The leader owns stable, the dispatcher ingest.
+
+        `settled` is for a table that needs no first copy: it is level as it is. One that
+        `awaits_copy` is nobody's table before that. TableDead when there was one that was dropped.
+        """
+        if is_buried(place):
+            raise table_dead(place)
+        notes = {_KEY: msgspec.json.encode(key).decode(), **_KEPT}
+        if awaits_copy:
+            notes[AWAITS_COPY] = "true"
+        stable = FencedTable.create(place.child(STABLE), rows, leader, position, notes, settled)
+        if stable.look().dead:
+            raise table_dead(place)
+        notes = {_BEGINS: str(position), **_KEPT, **_OF_INGEST}
         ingest = FencedTable.create(
-            place.child(f"ingest-{home}"), ingest_schema(rows), dispatcher, position
+            place.child(f"{INGEST}{home}"), ingest_schema(rows), dispatcher, position, notes
         )
         return cls(place, home, stable, ingest)
 
     @classmethod
     def open(cls, place: Place, home: str) -> Self:
-        stable = FencedTable.open(place.child("stable"))
-        return cls(place, home, stable, FencedTable.open(place.child(f"ingest-{home}")))
+        """TableDead when it is dead and its files are going or gone."""
+        try:
+            stable = FencedTable.open(place.child(STABLE))
+            return cls(place, home, stable, FencedTable.open(place.child(f"{INGEST}{home}")))
+        except LockgateError:  # of a log that is half deleted, anything may be said
+            if is_buried(place):
+                raise table_dead(place) from None
+            raise
+
+    @classmethod
+    def join(cls, place: Place, home: str, dispatcher: Token, position: Position) -> Self:
+        """Take part in a table of others: with an ingest of the home's own, from this position on.
+
+        It has all columns that the table has for anybody. TableDead when it was dropped.
+        """
+        stable = FencedTable.open(place.child(STABLE))
+        rows = stable.schema
+        dropped: dict[str, Position] = {}
+        for other in homes_of(place):
+            with contextlib.suppress(NotFound):  # not made yet
+                ingest = FencedTable.open(place.child(f"{INGEST}{other}"))
+                rows = united(rows, ingest.schema, OURS)
+                dropped = _first(dropped, _dropped(ingest))
+        key = msgspec.json.decode(stable.notes.get(_KEY) or "[]", type=list[str])
+        joined = cls.create(place, home, rows, key, NO_TOKEN, dispatcher, position)
+        joined.note_dropped(dropped)
+        return joined
+
+    @property
+    def rows(self) -> pa.Schema:
+        """The columns of a row, as of the last look: stable gets those that are new to ingest with
+        the next drain."""
+        return united(self.stable.schema, self.ingest.schema, OURS)
 
     # --- ingest ---------------------------------------------------------------------------------
+
+    @property
+    def begins(self) -> Position:
+        """From where on this home has changes, as far as that is known. Where stable has not come
+        so far, what lies between is another home's to bring."""
+        noted = self.ingest.notes.get(_BEGINS)
+        return int(noted) if noted else Commits(self._ingest_place).position(0) or 0
 
     def land(self, token: Token, changes: pa.Table, position: Position) -> Marks:
         """Take in changes, and that everything up to `position` is there. Landed before: nothing.
@@ -142,112 +185,151 @@ class LayeredTable:
 
         return self.ingest.commit(token, actions, position=position)
 
+    def note_position(self, token: Token, position: Position) -> Marks:
+        """Ingest has everything up to there, because there was nothing."""
+
+        def actions(marks: Marks) -> list[Any] | None:
+            return None if marks.position >= position else []
+
+        return self.ingest.commit(token, actions, position=position)
+
+    def evolve(self, rows: pa.Schema, position: Position, token: Token | None = None) -> Marks:
+        """From this position on, changes have these columns; see `FencedTable.evolve`.
+
+        Stable gets them when it is drained next: its owner is another (`follow_ingest`).
+        """
+        return self.ingest.evolve(token, ingest_schema(rows), position)
+
+    @property
+    def dropped(self) -> dict[str, Position]:
+        """The columns that the source has dropped, and where first: rows from before still have
+        their values, so no column of the same name is theirs."""
+        return _dropped(self.ingest)
+
+    def note_dropped(self, columns: Mapping[str, Position], token: Token | None = None) -> None:
+        """The source has dropped these, there. Told again: nothing."""
+        known = self.dropped
+        both = _first(known, columns)
+        if both != known:
+            self.ingest.note(token, {_DROPPED: msgspec.json.encode(both).decode()})
+
     def prune(self, token: Token) -> int:
         """Take what stable has by now out of ingest; how many files that were."""
+        self.ingest.note(token, _OF_INGEST)
         drained = self.stable.look().position
         gone: list[DataFile] = []
 
         def actions(_: Marks) -> list[Any]:
             gone[:] = [
-                file
-                for file in live_files(self.ingest.handle)
-                if file.high.get(POSITION, drained + 1) <= drained
+                file for file in live_files(self.ingest.handle) if not may_follow(file, drained)
             ]
             return [removed(file) for file in gone]
 
         self.ingest.commit(token, actions)
         return len(gone)
 
+    def prune_if_worth(self, token: Token) -> int:
+        """The same, once there is something to gain: every commit costs readers a little. From time
+        to time the log is made shorter as well."""
+        version = self.ingest.handle.version()
+        if not version % ARCHIVE_EVERY:
+            archive(self._ingest_place, version)
+        return 0 if version % PRUNE_EVERY else self.prune(token)
+
     # --- reading --------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
         """What is there now."""
         ingest = self.ingest.look()
-        changes = live_files(self.ingest.handle)
+        changes = live_files(self.ingest.sound(ingest))
         stable = self.stable.look()
         return Snapshot(
-            tuple(live_files(self.stable.handle)),
-            tuple(file for file in changes if file.high.get(POSITION, 0) > stable.position),
-            stable.version,
+            tuple(live_files(self.stable.sound(stable))),
+            tuple(file for file in changes if may_follow(file, stable.position)),
+            stable.foreign - 1 if stable.foreign else stable.version,
             stable.position,
             max(stable.position, ingest.position),
+            stable.settled,
         )
 
     def read(self, seen: Snapshot | None = None) -> pa.Table:
         """All rows, as one table in memory: for tests and small tables."""
         seen = seen or self.snapshot()
-        states, wiped = self._states(seen.ingest, seen.drained, seen.position)
-        base = [] if wiped else [read_file(self._stable_place, f.path) for f in seen.stable]
-        schema = self.stable.schema
+        states, wiped = last_states(self.changes(seen), self.key)
+        schema = self.rows
+        base = [] if wiped else [self.rows_in(file, schema) for file in seen.stable]
         return merge(pa.concat_tables([schema.empty_table(), *base]), states, self.key)
 
-    def _states(
-        self, files: Iterable[DataFile], after: Position, upto: Position
-    ) -> tuple[pa.Table, bool]:
-        parts = [window(read_file(self._ingest_place, f.path), after, upto) for f in files]
-        empty = ingest_schema(self.stable.schema).empty_table()
-        return last_states(pa.concat_tables([empty, *parts]), self.key)
+    def rows_in(self, file: DataFile, schema: pa.Schema | None = None) -> pa.Table:
+        """The rows of one file of stable, in these columns: all, unless told."""
+        return read_data(self.place, STABLE, file.path, schema=schema or self.rows)
+
+    def changes(self, seen: Snapshot) -> pa.Table:
+        """The changes of ingest that the snapshot shows, as they landed."""
+        schema = ingest_schema(self.rows)
+        layer = f"{INGEST}{self.home}"
+        found = (read_data(self.place, layer, one.path, schema=schema) for one in seen.ingest)
+        parts = [window(part, seen.drained, seen.position) for part in found]
+        return pa.concat_tables([schema.empty_table(), *parts])
+
+    # --- the first copy, and columns ------------------------------------------------------------
+
+    def land_copy(
+        self, token: Token, files: list[DataFile], position: Position, settled: Position
+    ) -> Marks:
+        """Let stable be these files, which lie in its directory, as of a position. Landed: nothing.
+
+        A copy lands once in an incarnation, and then stable is settled. Whoever comes to land one
+        later, because the one before him died before he could say so, is content with the rows that
+        are there if they are as far as his: from where they are level, stable says.
+        """
+
+        def actions(marks: Marks) -> list[Any] | None:
+            if marks.settled and marks.position >= position:
+                return None
+            # What a drain, or another home, has brought would be there twice.
+            if marks.settled or marks.position > position or live_files(self.stable.handle):
+                raise Conflict(
+                    f"stable is not empty any more, at position {marks.position}",
+                    object_=self.label,
+                    hint="copy the table anew: `lockgate feed resync FEED TABLE`",
+                    operation="land a copy",
+                )
+            check_there(self._stable_place, files)
+            return [added(file) for file in files]
+
+        return self.stable.commit(token, actions, position=position, settled=settled)
+
+    def follow_ingest(self, token: Token) -> Marks:
+        """Give stable the columns that ingest has by now. A drain begins with it."""
+        self.ingest.look()
+        self.stable.look()
+        self.stable.note(token, _STATISTICS)
+        return self.stable.evolve(token, self.rows)
 
     # --- draining -------------------------------------------------------------------------------
 
     def plan_drain(self, rows_max: int = DRAIN_ROWS_MAX) -> DrainPlan | None:
-        """What bringing ingest into stable takes, of about so many changes. None: nothing.
-
-        The states are written beside the layers, so that whoever rewrites a file finds its part.
-        """
-        seen = self.snapshot()
-        if seen.position == seen.drained:
-            return None
-        seen = _cut(seen, rows_max)
-        states, wiped = self._states(seen.ingest, seen.drained, seen.position)
-        rewrites = plan_rewrites(list(seen.stable), states, self.key, wiped=wiped)
-        place = self.place.child("work")
-        parts = [states.take(pa.array(rewrite.rows)) for rewrite in rewrites]
-        path = write_parts(place, parts) if parts else ""
-        orders = tuple(
-            RewriteOrder(tuple(file.path for file in rewrite.kept), path, part, tuple(self.key))
-            for part, rewrite in enumerate(rewrites)
-        )
-        old = tuple(file for rewrite in rewrites for file in rewrite.files)
-        return DrainPlan(seen.drained, seen.position, states.num_rows, orders, old, path)
+        """What bringing ingest into stable takes, of about so many changes. None: nothing."""
+        return draining.plan(self, rows_max)
 
     def land_drain(self, token: Token, plan: DrainPlan, new: list[DataFile]) -> Drained:
         """Put the rewritten files in the place of the old ones, if nobody was there before."""
-        gone = {file.path for file in plan.old}
-
-        def actions(marks: Marks) -> list[Any]:
-            there = {file.path for file in live_files(self.stable.handle)}
-            if marks.position != plan.after or not gone <= there:
-                # Delta would take the removal of a file that is not there for done.
-                raise DrainOvertaken(
-                    f"stable was drained to {marks.position} meanwhile, not {plan.after}",
-                    object_=self.label,
-                    hint="nothing: what is left is drained next time",
-                    operation="drain",
-                )
-            return [*map(removed, plan.old), *map(added, new)]
-
-        marks = self.stable.commit(token, actions, position=plan.upto)
-        return Drained(
-            marks.version,
-            plan.upto,
-            plan.changes,
-            sum(file.bytes for file in new),
-            sum(file.bytes for file in plan.old),
-        )
+        return draining.land(self, token, plan, new)
 
     def forget_plan(self, plan: DrainPlan) -> None:
         """Remove what was written for it, whatever became of it."""
         if plan.states:
-            delete_file(self.place.child("work"), plan.states)
+            delete_file(self.place.child(WORK), plan.states)
 
     def drain(self, token: Token) -> Drained | None:
         """All of it here and now: for tests and small tables. None: there was nothing."""
+        self.follow_ingest(token)
         plan = self.plan_drain()
         if plan is None:
             return None
         try:
-            new = [file for order in plan.orders if (file := rewrite(self.place, order))]
+            new = [file for order in plan.orders for file in rewrite(self.place, order)]
             return self.land_drain(token, plan, new)
         finally:
             self.forget_plan(plan)
@@ -255,9 +337,12 @@ class LayeredTable:
     # --- its end --------------------------------------------------------------------------------
 
     def kill(self, token: Token) -> None:
-        """From here on nobody drains it, and nobody finds it (`Lake.live`). Its ingest belongs to
-        its dispatcher, who stops by the core's word; what it still lands is never read."""
+        """From here on nobody drains it, and nobody finds it (`Lake.live`).
+
+        Then its ingests die, of whatever home. Killed in between, told again, it goes on with them.
+        """
         self.stable.kill(token)
+        end(self.place)
 
     def size_bytes(self) -> int:
         """The sum of the live files of both layers."""
@@ -267,15 +352,13 @@ class LayeredTable:
         return sum(file.bytes for file in files)
 
 
-def _cut(seen: Snapshot, rows_max: int) -> Snapshot:
-    """The same up to an earlier position, where it has more changes than one drain takes."""
-    rows = 0
-    taken: list[DataFile] = []
-    for file in sorted(seen.ingest, key=lambda file: file.low[POSITION]):
-        if taken and rows + file.rows > rows_max:
-            # Batches follow each other in the log: the next one begins behind these.
-            position = max(one.high[POSITION] for one in taken)
-            return msgspec.structs.replace(seen, ingest=tuple(taken), position=position)
-        rows += file.rows
-        taken.append(file)
-    return seen
+def _dropped(ingest: FencedTable) -> dict[str, Position]:
+    return msgspec.json.decode(ingest.notes.get(_DROPPED) or "{}", type=dict[str, Position])
+
+
+def _first(known: Mapping[str, Position], more: Mapping[str, Position]) -> dict[str, Position]:
+    """Of both, where each was dropped first."""
+    out = dict(known)
+    for name, position in more.items():
+        out[name] = min(position, out.get(name, position))
+    return out

@@ -12,13 +12,18 @@ from lockgate.model.ids import NO_TOKEN, Token
 from lockgate.model.positions import Position
 from lockgate.model.value import Value
 
-__all__ = ["Marks", "marks_of", "transactions"]
+__all__ = ["VERSION", "Marks", "marks_of", "transactions", "written_at"]
 
 _EPOCH: Final = "lockgate.epoch"
 _SEQ: Final = "lockgate.seq"
 _INCARNATION: Final = "lockgate.incarnation"
 _POSITION: Final = "lockgate.position"
+_SETTLED: Final = "lockgate.settled"
 _DEAD: Final = "lockgate.dead"
+_WITH_NAME: Final = 2
+_FOREIGN: Final = "lockgate.foreign"
+VERSION: Final = "lockgate.version"
+"""The commit's own number. A table whose version is another was written to by somebody else."""
 
 
 class Marks(Value, frozen=True):
@@ -30,6 +35,12 @@ class Marks(Value, frozen=True):
     """Everything up to here is in the table."""
     dead: bool = False
     """It was dropped: nothing is committed to it any more."""
+    dropped: bool = False
+    """And it went with its name: what it was to replace goes too."""
+    settled: Position = 0
+    """Below this position the rows of its first copy are not level with each other."""
+    foreign: int = 0
+    """The first version whose rows are somebody else's; 0 when all are ours."""
 
 
 def marks_of(table: DeltaTable) -> Marks:
@@ -42,18 +53,32 @@ def marks_of(table: DeltaTable) -> Marks:
         version=table.version(),
         token=Token(number(_EPOCH), number(_SEQ), number(_INCARNATION)),
         position=number(_POSITION),
-        dead=bool(number(_DEAD)),
+        dead=number(_DEAD) > 0,
+        dropped=number(_DEAD) == _WITH_NAME,
+        settled=number(_SETTLED),
+        foreign=number(_FOREIGN),
     )
 
 
-def transactions(token: Token, position: Position, *, dead: bool) -> list[Transaction]:
-    """What every commit carries. All of it each time: two commits at once then always clash."""
+def written_at(table: DeltaTable) -> int | None:
+    """The version of our last commit. None: this table has never been ours."""
+    return table.transaction_version(VERSION)
+
+
+def transactions(marks: Marks) -> list[Transaction]:
+    """What the commit carries that makes the table so.
+
+    All of it each time: two commits at once then always clash, and the newest commit alone says
+    everything.
+    """
     numbers = {
-        _EPOCH: token.epoch,
-        _SEQ: token.seq,
-        _INCARNATION: token.incarnation,
-        _POSITION: position,
+        _EPOCH: marks.token.epoch,
+        _SEQ: marks.token.seq,
+        _INCARNATION: marks.token.incarnation,
+        _POSITION: marks.position,
+        _SETTLED: marks.settled,
+        _DEAD: _WITH_NAME if marks.dropped else int(marks.dead),
+        _FOREIGN: marks.foreign,
+        VERSION: marks.version,
     }
-    if dead:
-        numbers[_DEAD] = 1
     return [Transaction(app, number) for app, number in numbers.items()]

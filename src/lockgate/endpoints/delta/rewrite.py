@@ -1,25 +1,36 @@
-"""Rewriting one file of a stable table: what a task of a drain does."""
+"""Rewriting files of a stable table: what a task of a drain or a compaction does."""
+
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import pyarrow as pa
 
-from lockgate.endpoints.delta.changes import merge, rows_of
-from lockgate.endpoints.delta.files import DataFile, read_file, read_part, write_file
+from lockgate.endpoints.delta.files import DataFile, read_part, write_stream
+from lockgate.endpoints.delta.graves import is_buried, is_gone
+from lockgate.endpoints.delta.lake import STABLE, WORK
+from lockgate.endpoints.delta.missing import stream_data, table_dead
 from lockgate.endpoints.delta.place import Place
-from lockgate.model.errors import LockgateError
+from lockgate.endpoints.delta.schemas import from_wire
+from lockgate.endpoints.delta.weaving import woven
+from lockgate.model.errors import LockgateError, ObjectMissing
 from lockgate.model.value import Value
 
 __all__ = ["RewriteOrder", "RewriteTask", "Rewritten", "rewrite", "rewrite_task"]
 
 
 class RewriteOrder(Value, frozen=True):
-    """Make one file out of some, and a part of the states."""
+    """Make new files out of some, and a part of the states."""
 
     files: tuple[str, ...]
     """Whose rows are kept, below the stable table."""
     states: str
+    """Empty: there are none, the rows stay as they are."""
     part: int
     key: tuple[str, ...]
+    schema: bytes
+    """The columns of the new files."""
+    file_rows: int
+    """Rows of a new file, at most."""
 
 
 class RewriteTask(Value, frozen=True):
@@ -32,27 +43,41 @@ class RewriteTask(Value, frozen=True):
 class Rewritten(Value, frozen=True):
     """What came of it."""
 
-    file: DataFile | None = None
+    files: tuple[DataFile, ...] = ()
     """None: no row was left."""
-    error: str = ""
-    hint: str = ""
+    error: dict[str, str] = msgspec.field(default_factory=dict)
+    """Why it was not done, see `LockgateError.as_dict`; empty when it was."""
 
 
-def rewrite(place: Place, order: RewriteOrder) -> DataFile | None:
-    """Write the new file. Nobody sees it before a commit names it."""
-    stable = place.child("stable")
+def rewrite(place: Place, order: RewriteOrder) -> list[DataFile]:
+    """Write the new files. Nobody sees them before a commit names them."""
     key = list(order.key)
-    states = read_part(place.child("work"), order.states, order.part)
-    base = [read_file(stable, path) for path in order.files]
-    rows = merge(pa.concat_tables(base), states, key) if base else rows_of(states)
-    return write_file(stable, rows, key[:1]) if rows.num_rows else None
+    schema = from_wire(order.schema)
+    pieces = _pieces(place, order.files, schema)
+    if order.states:
+        pieces = woven(pieces, _states(place, order), key, schema)
+    return write_stream(place.child(STABLE), schema, pieces, key[:1], order.file_rows)
+
+
+def _pieces(place: Place, paths: Iterable[str], schema: pa.Schema) -> Iterator[pa.Table]:
+    for path in paths:
+        yield from stream_data(place, STABLE, path, schema)
+
+
+def _states(place: Place, order: RewriteOrder) -> pa.Table:
+    try:
+        return read_part(place.child(WORK), order.states, order.part)
+    except ObjectMissing:
+        if is_gone(place) or is_buried(place):
+            raise table_dead(place) from None
+        raise
 
 
 def rewrite_task(item: bytes) -> bytes:
     """The same as a task of Spark's."""
     task = msgspec.msgpack.decode(item, type=RewriteTask)
     try:
-        done = Rewritten(rewrite(Place.from_wire(task.place), task.order))
+        done = Rewritten(tuple(rewrite(Place.from_wire(task.place), task.order)))
     except LockgateError as error:
-        done = Rewritten(error=str(error), hint=error.hint)
+        done = Rewritten(error=error.as_dict())
     return msgspec.msgpack.encode(done)

@@ -1,0 +1,146 @@
+"""A small document in the lake that many may change, one at a time: compare and set, for any store.
+
+It is a Delta table of one row. Who changes it looks, works out the next state, and commits from
+what he looked at: Delta lets one of two through, and the other looks again. So all rows that a feed
+has at a lake change together or not at all, on a directory and in an object store alike.
+
+A state that was replaced is deleted at once: nobody asks for it, except one who has just looked,
+and he looks again.
+"""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from lockgate.endpoints.delta.fenced import FencedTable
+from lockgate.endpoints.delta.files import (
+    DataFile,
+    added,
+    delete_file,
+    live_files,
+    read_file,
+    removed,
+    write_file,
+)
+from lockgate.endpoints.delta.marks import Marks
+from lockgate.endpoints.delta.place import Place
+from lockgate.model.errors import LockgateError, NotFound, ObjectMissing
+from lockgate.model.ids import NO_TOKEN
+
+__all__ = ["Document"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_SCHEMA: Final = pa.schema([pa.field("state", pa.binary(), nullable=False)])
+_TIDY_EVERY: Final = 100
+"""Changes after which the log of changes is shortened."""
+_KEPT: Final = {"delta.logRetentionDuration": "interval 1 hours"}
+
+
+class Document(Generic[T]):
+    """One document, through one handle; for one thread at a time."""
+
+    def __init__(self, place: Place, kind: type[T], empty: T) -> None:
+        """`empty` is what it says before anybody wrote it."""
+        self._place = place
+        self._decoder = msgspec.msgpack.Decoder(kind)
+        self._empty = empty
+        self._table: FencedTable | None = None
+        self._read: tuple[str, T] | None = None
+        """The file that was read last, and what it says."""
+
+    def read(self) -> T:
+        """What it says now."""
+        table = self._open()
+        if table is None:
+            return self._empty
+
+        def read() -> T:
+            table.look()
+            return self._state(_only(live_files(table.handle)))
+
+        return self._again_if_replaced(table, read)
+
+    def change(self, step: Callable[[T], T]) -> T:
+        """Let it say what `step` makes of what it says; what `step` raises, leaves it as it is.
+
+        `step` is asked again when somebody else was faster. What it answers is the new state; the
+        same one again means that nothing is written.
+        """
+        table = self._open() or self._create()
+        written: list[DataFile] = []
+        replaced: list[DataFile] = []
+        state = self._empty
+
+        def actions(_: Marks) -> list[Any]:
+            nonlocal state
+            for file in written:  # for a state that was not to be
+                delete_file(self._place, file.path)
+            written.clear()
+            replaced[:] = live_files(table.handle)
+            before = self._state(_only(replaced))
+            state = step(before)
+            if state is before:
+                raise _AsItWas
+            rows = pa.table({"state": [msgspec.msgpack.encode(state)]}, schema=_SCHEMA)
+            written.append(write_file(self._place, rows, []))
+            return [*map(removed, replaced), *map(added, written)]
+
+        try:
+            marks = self._again_if_replaced(table, lambda: table.commit(NO_TOKEN, actions))
+        except _AsItWas:
+            return state
+        self._read = (written[0].path, state)
+        self._tidy(table, replaced, marks)
+        return state
+
+    def _again_if_replaced(self, table: FencedTable, work: Callable[[], R]) -> R:
+        """Whoever replaces a state deletes it, and somebody may be about to read it."""
+        while True:
+            try:
+                return work()
+            except ObjectMissing:
+                seen = _only(live_files(table.handle))
+                table.look()
+                if _only(live_files(table.handle)) == seen:
+                    raise
+
+    def _state(self, file: DataFile | None) -> T:
+        if file is None:
+            return self._empty
+        if self._read is None or self._read[0] != file.path:
+            found = read_file(self._place, file.path)["state"][0].as_py()
+            self._read = (file.path, self._decoder.decode(found))
+        return self._read[1]
+
+    def _open(self) -> FencedTable | None:
+        if self._table is None:
+            with contextlib.suppress(NotFound):
+                self._table = FencedTable.open(self._place)
+        return self._table
+
+    def _create(self) -> FencedTable:
+        self._table = FencedTable.create(self._place, _SCHEMA, NO_TOKEN, notes=_KEPT)
+        return self._table
+
+    def _tidy(self, table: FencedTable, replaced: list[DataFile], marks: Marks) -> None:
+        """Nothing depends on it: what is left behind now goes the next time."""
+        with contextlib.suppress(LockgateError, OSError):
+            for file in replaced:
+                delete_file(self._place, file.path)
+        if marks.version % _TIDY_EVERY == 0:
+            with contextlib.suppress(Exception):  # delta-rs raises what it likes here
+                table.handle.create_checkpoint()
+                table.handle.cleanup_metadata()
+
+
+class _AsItWas(Exception):
+    """The state is to stay what it is."""
+
+
+def _only(files: list[DataFile]) -> DataFile | None:
+    return files[0] if files else None

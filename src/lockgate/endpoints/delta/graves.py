@@ -1,0 +1,49 @@
+"""Where incarnations of tables were: a mark outside of them, which outlives their files.
+
+An incarnation's own log says that it is dead, until its files are deleted. From then on, and while
+that is under way, its grave says so. Whoever slept through all of it may still make a directory of
+the same name: it is nobody's table, and is deleted again.
+"""
+
+from typing import Final
+
+from pyarrow import fs
+
+from lockgate.endpoints.delta.faults import faults
+from lockgate.endpoints.delta.place import Place
+
+__all__ = ["around", "bury", "is_buried", "is_gone"]
+
+_GRAVES: Final = "_lockgate/graves"
+
+
+def bury(incarnation: Place) -> None:
+    """Say for ever that it is dead."""
+    with faults("write", incarnation):
+        files, path = _grave(incarnation)
+        files.create_dir(path.rsplit("/", 1)[0], recursive=True)
+        files.open_output_stream(path).close()
+
+
+def is_buried(incarnation: Place) -> bool:
+    with faults("read", incarnation):
+        files, path = _grave(incarnation)
+        return files.get_file_info(path).type is fs.FileType.File
+
+
+def around(layer: Place) -> Place:
+    """The incarnation that a layer belongs to."""
+    return Place(layer.url.rsplit("/", 1)[0], layer.label.rsplit("/", 1)[0], layer.settings)
+
+
+def is_gone(incarnation: Place) -> bool:
+    """Whether nothing is left of it: deleted by us, or by hand."""
+    with faults("read", incarnation):
+        files, base = incarnation.filesystem()
+        return files.get_file_info(base).type is fs.FileType.NotFound
+
+
+def _grave(incarnation: Place) -> tuple[fs.FileSystem, str]:
+    files, base = incarnation.filesystem()
+    lake, table, number = base.rstrip("/").rsplit("/", 2)
+    return files, f"{lake}/{_GRAVES}/{table}/{number}"

@@ -1,0 +1,93 @@
+"""A Delta table's log as files: what recent commits took out, and what of the log nobody needs.
+
+A state is rebuilt from the last checkpoint before it and the commits since. So what lies before a
+checkpoint can go, once every state that somebody may still ask for lies behind it. The newest
+commit always stays: it alone says who owns the table, and whether it is dead.
+"""
+
+import re
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from lockgate.endpoints.delta.death import layer_faults
+from lockgate.endpoints.delta.log_archive import ARCHIVE, LOG
+from lockgate.endpoints.delta.place import Place
+from lockgate.endpoints.delta.store_time import Found, delete_all, files_in
+from lockgate.model.value import Value
+
+__all__ = ["LogFiles"]
+
+_COMMIT: Final = re.compile(r"(\d{20})\.json")
+_CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_NUMBERED: Final = re.compile(r"(\d{20})\.")
+
+
+class LogFiles(Value, frozen=True):
+    """The log of one table, as it was listed."""
+
+    table: Place
+    commits: dict[int, Found]
+    checkpoints: frozenset[int]
+    all: tuple[Found, ...]
+
+    @staticmethod
+    def of(table: Place, now_s: float) -> "LogFiles":
+        # In this order: what is moved meanwhile is in both, not in neither (`log_archive`).
+        listed = {
+            one.name: one for folder in (LOG, ARCHIVE) for one in files_in(table.child(folder))
+        }
+        found = [listed[name] for name in sorted(listed)]
+        commits = {}
+        latest_s = 0.0
+        for one in found:
+            if match := _COMMIT.fullmatch(one.name):
+                # A commit is not older than the one before it, whatever the clock said: one that
+                # was set back would have its files deleted too early.
+                if one.changed_s <= now_s:
+                    latest_s = max(latest_s, one.changed_s)
+                time_s = max(latest_s, one.changed_s)
+                commits[int(match[1])] = msgspec.structs.replace(one, changed_s=time_s)
+        checkpoints = (int(m[1]) for one in found if (m := _CHECKPOINT.fullmatch(one.name)))
+        return LogFiles(table, commits, frozenset(checkpoints), tuple(found))
+
+    def changed_s(self) -> float:
+        """When the newest commit was made, by the store's clock; 0 when there is none."""
+        return self.commits[max(self.commits)].changed_s if self.commits else 0.0
+
+    def taken_out(self, since_s: float) -> set[str]:
+        """The data files that commits since then took out: earlier states have them."""
+        out: set[str] = set()
+        for one in self.commits.values():
+            if one.changed_s >= since_s:
+                out |= self._removed(one.name)
+        return out
+
+    def forget(self, before_s: float) -> list[Found]:
+        """Delete what no state needs that was the newest at some moment since then."""
+        recent = [version for version, one in self.commits.items() if one.changed_s >= before_s]
+        needed = min(recent) - 1 if recent else max(self.commits, default=0)
+        base = max((one for one in self.checkpoints if one <= needed), default=None)
+        if base is None:
+            return []
+        gone = [f for f in self.all if (m := _NUMBERED.match(f.name)) and int(m[1]) < base]
+        for folder in (ARCHIVE, LOG):
+            delete_all(self.table.child(folder), [one.name for one in gone])  # the oldest first
+        return gone
+
+    def _removed(self, name: str) -> set[str]:
+        lines = self._lines(LOG, name) or self._lines(ARCHIVE, name)
+        actions = [msgspec.json.decode(line, type=dict[str, Any]) for line in lines if line]
+        return {unquote(one["remove"]["path"]) for one in actions if "remove" in one}
+
+    def _lines(self, folder: str, name: str) -> list[bytes]:
+        """None when it is not there."""
+        place = self.table.child(folder)
+        with layer_faults("read", place, name):
+            files, base = place.filesystem()
+            try:
+                with files.open_input_file(f"{base}/{name}") as source:
+                    return list(source.read().splitlines())
+            except FileNotFoundError:
+                return []

@@ -1,0 +1,123 @@
+"""Documents in a lake: one change at a time, whoever makes it."""
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from lockgate.endpoints.delta.document import Document
+from lockgate.endpoints.delta.head import Head, LakeHead
+from lockgate.endpoints.delta.place import Place
+from lockgate.model.lake import Leadership
+from lockgate.model.value import Value
+
+
+class Counter(Value, frozen=True):
+    count: int = 0
+
+
+def _document(directory: Path) -> Document[Counter]:
+    return Document(Place(str(directory), "counter"), Counter, Counter())
+
+
+def _add(directory: Path, times: int) -> None:
+    document = _document(directory)
+    for _ in range(times):
+        document.change(lambda counter: Counter(counter.count + 1))
+
+
+def test_it_says_what_was_written_last_to_whoever_asks(tmp_path: Path) -> None:
+    one, two = _document(tmp_path / "d"), _document(tmp_path / "d")
+    assert two.read() == Counter()
+    one.change(lambda _: Counter(1))
+    assert two.read() == Counter(1)
+    two.change(lambda counter: Counter(counter.count + 1))
+    assert one.read() == two.read() == Counter(2)
+
+
+def test_a_step_that_raises_leaves_it_as_it_was(tmp_path: Path) -> None:
+    document = _document(tmp_path / "d")
+    document.change(lambda _: Counter(1))
+
+    def refuse(_: Counter) -> Counter:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        document.change(refuse)
+    assert document.read() == Counter(1)
+
+
+def test_the_same_state_again_writes_nothing(tmp_path: Path) -> None:
+    document = _document(tmp_path / "d")
+    document.change(lambda _: Counter(1))
+    before = sorted((tmp_path / "d").rglob("*"))
+    document.change(lambda counter: counter)
+    assert sorted((tmp_path / "d").rglob("*")) == before
+
+
+def test_of_what_was_replaced_no_file_is_left(tmp_path: Path) -> None:
+    _add(tmp_path / "d", 5)
+    assert len(list((tmp_path / "d").glob("*.parquet"))) == 1
+
+
+def test_no_change_of_several_processes_is_lost(tmp_path: Path) -> None:
+    _document(tmp_path / "d").change(lambda _: Counter())
+    spawn = multiprocessing.get_context("spawn")  # forked, delta-rs hangs
+    writers = [spawn.Process(target=_add, args=(tmp_path / "d", 20)) for _ in range(3)]
+    for one in writers:
+        one.start()
+    for one in writers:
+        one.join(60)
+        assert one.exitcode == 0
+    assert _document(tmp_path / "d").read() == Counter(60)
+
+
+def test_the_first_home_of_a_lake_leads_it_and_the_next_follows(tmp_path: Path) -> None:
+    lake = Place(str(tmp_path), "lake")
+    one, two = LakeHead(lake, "one"), LakeHead(lake, "two")
+    one.join()
+    two.join()
+    assert one.token() is not None
+    assert two.token() is None
+
+
+def test_who_takes_part_in_a_lake_whose_leader_has_stepped_down_does_not_lead_it(
+    tmp_path: Path,
+) -> None:
+    lake = Place(str(tmp_path), "lake")
+    one, two = LakeHead(lake, "one"), LakeHead(lake, "two")
+    one.give_up(one.join().epoch)
+    assert one.join().leader == two.join().leader == ""
+    assert two.read().epoch == 1
+
+
+def test_who_takes_over_has_a_higher_token_than_whoever_led(tmp_path: Path) -> None:
+    lake = Place(str(tmp_path), "lake")
+    one, two = LakeHead(lake, "one"), LakeHead(lake, "two")
+    one.join()
+    before = one.token()
+    assert two.take(1, 1, two.read().epoch) is not None
+    after = two.token()
+    assert before is not None
+    assert after is not None
+    assert after > before
+    assert one.token() is None
+
+
+def test_two_who_take_over_at_once_do_not_both_lead(tmp_path: Path) -> None:
+    lake = Place(str(tmp_path), "lake")
+    one, two = LakeHead(lake, "one"), LakeHead(lake, "two")
+    one.join()
+    seen = one.read().epoch
+    assert two.take(1, 1, seen) is not None
+    assert one.take(1, 1, seen) is None
+    assert one.read() == Head(1, Leadership(seen + 1, "two", 1, 1), {"one": 1, "two": 2})
+
+
+def test_who_was_deposed_gives_up_nothing_of_the_successor(tmp_path: Path) -> None:
+    lake = Place(str(tmp_path), "lake")
+    one, two = LakeHead(lake, "one"), LakeHead(lake, "two")
+    mine = one.join().epoch
+    two.take(1, 1, mine)
+    one.give_up(mine)
+    assert two.token() is not None

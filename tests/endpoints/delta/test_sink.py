@@ -1,0 +1,241 @@
+"""A feed's fence at a lake: who may write, and that whoever comes late can do no harm."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lockgate.endpoints.delta.changes import OP, POSITION, PUT, SEQ, ingest_schema
+from lockgate.endpoints.delta.files import write_file
+from lockgate.endpoints.delta.lake import Lake
+from lockgate.endpoints.delta.layered import LayeredTable
+from lockgate.endpoints.delta.place import Place
+from lockgate.endpoints.delta.sink import LakeSink
+from lockgate.endpoints.delta.sink_tables import LakeTable
+from lockgate.model.ddl import Ddl, DdlKind
+from lockgate.model.errors import NotFound, StaleOwner
+from lockgate.model.floors import Refusal
+from lockgate.model.ids import SEQ_MAX, Token
+from lockgate.model.spans import TRIGGER, TRIGGER_SPEC, WHOLE, Birth, SpanSpec
+
+ROWS = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+T = LakeTable("public.t", ROWS, ("id",))
+SPAN = SpanSpec("s1", "public.t")
+BIRTH = Birth(100, (SPAN,))
+FIRST, SECOND = Token(1, 1, 1), Token(2, 1, 2)
+TRIGGERS = Token(1, 2, 1), Token(2, 2, 2)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Place:
+    return Place(str(tmp_path / "lake"), "lake")
+
+
+def sink_of(lake: Place, home: str = "one") -> LakeSink:
+    sink = LakeSink(lake, "feed", home, lambda table: table)
+    sink.head.join()
+    return sink
+
+
+def born(lake: Place) -> LakeSink:
+    """A feed whose table is copied, and empty."""
+    sink = sink_of(lake)
+    assert sink.claim(TRIGGER_SPEC, TRIGGERS[0], BIRTH, {"public.t": T}) == ((WHOLE, 100),)
+    assert sink.claim(SPAN, FIRST) == ((WHOLE, 100),)
+    sink.copies.plan("s1", FIRST, [(None, None)])
+    sink.copies.chunk_landed("s1", FIRST, 0, (), 0, 0, "snapshot")
+    assert sink.copies.land("s1", FIRST, 100) is None
+    return sink
+
+
+def table_of(lake: Place) -> LayeredTable:
+    return LayeredTable.open(Lake(lake).live("public.t"), "one")
+
+
+def land(table: LayeredTable, token: Token, position: int, id_: int = 1) -> None:
+    row = {"id": id_, "v": position, POSITION: position, SEQ: position, OP: PUT}
+    changes = pa.Table.from_pylist([row], schema=ingest_schema(ROWS))
+    table.land(token, changes, position)
+
+
+def ddl(kind: DdlKind, position: int) -> Ddl:
+    return Ddl(position, kind, ("public.t",))
+
+
+def advance(sink: LakeSink, span: str, token: Token, at: int, to: int) -> object:
+    return sink.advance([(span, token, ((WHOLE, at),), to)])[span]
+
+
+def test_a_successor_voids_its_predecessor_in_the_rows_and_in_the_table(lake: Place) -> None:
+    first, second = born(lake), sink_of(lake)
+    assert second.claim(SPAN, SECOND) == ((WHOLE, 100),)
+    with pytest.raises(StaleOwner):
+        land(table_of(lake), FIRST, 110)
+    assert advance(first, "s1", FIRST, 100, 120) is Refusal.NEWER
+    assert first.claim(SPAN, FIRST) is Refusal.NEWER
+    assert advance(second, "s1", SECOND, 100, 120) == ((WHOLE, 120),)
+
+
+def test_a_successor_goes_on_from_what_has_landed_not_from_what_was_noted(lake: Place) -> None:
+    born(lake)
+    land(table_of(lake), FIRST, 130)
+    assert sink_of(lake).claim(SPAN, SECOND) == ((WHOLE, 130),)
+
+
+def test_what_a_table_has_is_noted_with_the_next_advance_and_never_goes_back(lake: Place) -> None:
+    sink = born(lake)
+    sink.landed("s1", 150)
+    assert sink.least_position() == 100
+    advance(sink, TRIGGER, TRIGGERS[0], 100, 140)
+    assert sink.rows.spans()["s1"].position == 150
+    sink.landed("s1", 120)
+    advance(sink, TRIGGER, TRIGGERS[0], 140, 160)
+    assert sink.rows.spans()["s1"].position == 150
+    assert sink.least_position() == 150
+
+
+def test_a_trigger_that_is_not_where_it_believes_is_told_so(lake: Place) -> None:
+    sink = born(lake)
+    advance(sink, TRIGGER, TRIGGERS[0], 100, 140)
+    assert advance(sink, TRIGGER, TRIGGERS[0], 100, 150) is Refusal.MOVED
+
+
+def test_a_schema_change_waits_for_everybody_concerned(lake: Place) -> None:
+    sink = born(lake)
+    advance(sink, TRIGGER, TRIGGERS[0], 100, 199)
+    drop = ddl(DdlKind.DROP, 200)
+    assert sink.write_ddl(TRIGGERS[0], drop, (), {}, set()) is Refusal.BEHIND
+    assert Lake(lake).live("public.t")
+    land(table_of(lake), FIRST, 199)
+    assert sink.write_ddl(TRIGGERS[0], drop, (), {}, set()) == 200
+    with pytest.raises(NotFound):
+        Lake(lake).live("public.t")
+    assert "s1" not in sink.rows.spans()
+
+
+def test_a_drop_that_is_done_late_ends_nothing_that_came_after_it(lake: Place) -> None:
+    """L5: the table was dropped, made again and filled while somebody slept over his drop."""
+    sink, late = born(lake), sink_of(lake)
+    advance(sink, TRIGGER, TRIGGERS[0], 100, 199)
+    land(table_of(lake), FIRST, 199)
+    sink.write_ddl(TRIGGERS[0], ddl(DdlKind.DROP, 200), (), {}, set())
+    advance(sink, TRIGGER, TRIGGERS[0], 200, 249)
+    new = SpanSpec("s2", "public.t")
+    sink.write_ddl(TRIGGERS[0], ddl(DdlKind.CREATE, 250), (new,), {"public.t": T}, set())
+    sink.claim(new, Token(1, 3, 1))
+    land(table_of(lake), Token(1, 3, 1), 260)
+    late.tables.end("public.t", 200)
+    assert table_of(lake).read().num_rows == 1
+
+
+def test_a_schema_change_that_was_broken_off_is_finished_by_the_next(lake: Place) -> None:
+    """The tables are done, the rows are not: whoever comes finds the tables as they are to be."""
+    sink = born(lake)
+    advance(sink, TRIGGER, TRIGGERS[0], 100, 199)
+    land(table_of(lake), FIRST, 199)
+    wider = LakeTable("public.t", ROWS.append(pa.field("w", pa.string())), ("id",))
+    sink.tables.open(sink.rows.spans()["s1"]).evolve(wider.rows, 200)
+    after = sink_of(lake)
+    assert after.claim(TRIGGER_SPEC, TRIGGERS[1]) == ((WHOLE, 199),)
+    alter = ddl(DdlKind.ALTER, 200)
+    assert after.write_ddl(TRIGGERS[1], alter, (), {"public.t": wider}, set()) == 200
+    assert after.write_ddl(TRIGGERS[1], alter, (), {"public.t": wider}, set()) == 200
+    assert sink.write_ddl(TRIGGERS[0], alter, (), {"public.t": wider}, set()) is Refusal.NEWER
+    assert table_of(lake).read().column_names == ["id", "v", "w"]
+
+
+def test_a_table_that_is_made_anew_is_read_as_the_old_one_until_it_is_copied(lake: Place) -> None:
+    sink = born(lake)
+    land(table_of(lake), FIRST, 150)
+    assert sink.copies.renew("s1", FIRST, 160, T) is None
+    assert table_of(lake).read().num_rows == 1
+    assert not sink.copies_over()
+    sink.copies.plan("s1", FIRST, [(None, None)])
+    sink.copies.chunk_landed("s1", FIRST, 0, (), 0, 0, "snapshot")
+    assert sink.copies.land("s1", FIRST, 160) is None
+    assert Lake(lake).newest("public.t") == 160
+    assert table_of(lake).read().num_rows == 0
+
+
+def test_whoever_was_outrun_makes_no_table_of_anybodys(lake: Place) -> None:
+    """A resync that was asked of a stale owner: its directory is there, and is not the table."""
+    first = born(lake)
+    sink_of(lake).claim(SPAN, SECOND)
+    assert first.copies.renew("s1", FIRST, 160, T) is Refusal.NEWER
+    assert Lake(lake).newest("public.t") == 100
+
+
+def test_a_copy_lands_once_whoever_lands_it(lake: Place) -> None:
+    sink = born(lake)
+    assert sink.copies.land("s1", FIRST, 100) is None
+    assert sink.copies.chunk_landed("s1", SECOND, 0, (), 0, 0, "x") is Refusal.NEWER
+
+
+def test_a_copy_that_landed_and_was_not_recorded_is_taken_up_by_the_next(
+    lake: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between the two, and the source has gone on when the successor comes."""
+    first = born(lake)
+    first.copies.renew("s1", FIRST, 160, T)
+    first.copies.plan("s1", FIRST, [(None, None)])
+    stable = first.tables.open(first.rows.spans()["s1"]).place.child("stable")
+    file = write_file(stable, pa.table({"id": [1], "v": [1]}, schema=ROWS), ["id"])
+    first.copies.chunk_landed("s1", FIRST, 0, (file,), 1, 0, "snapshot")
+    with monkeypatch.context() as killed:
+        killed.setattr(first.rows, "change_row", _die)
+        with pytest.raises(KeyboardInterrupt):
+            first.copies.land("s1", FIRST, 165)
+    second = sink_of(lake)
+    second.claim(SPAN, SECOND)
+    assert not second.copies_over()
+    assert second.copies.taken("s1", SECOND) is False, "the rows are its own home's"
+    assert second.copies.land("s1", SECOND, 300) is None
+    assert second.copies_over()
+    table = table_of(lake)
+    assert (table.read().num_rows, table.snapshot().settled) == (1, 165)
+
+
+def _die(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_closed_feed_lets_nobody_in_and_can_be_born_again(lake: Place) -> None:
+    sink = born(lake)
+    close = Token(1, SEQ_MAX, 0)
+    assert sink.close(close, forget=True)
+    with pytest.raises(StaleOwner):
+        land(table_of(lake), FIRST, 300)
+    assert sink.claim(SPAN, FIRST) is Refusal.GONE
+    assert sink.claim(TRIGGER_SPEC, TRIGGERS[0], BIRTH, {"public.t": T}) is Refusal.CLOSED
+    again = Birth(500, (SPAN,))
+    assert sink.claim(TRIGGER_SPEC, TRIGGERS[1], again, {"public.t": T}) == ((WHOLE, 500),)
+    assert sink.rows.spans()["s1"].incarnation == 500
+
+
+def test_an_older_owner_closes_nothing(lake: Place) -> None:
+    sink = born(lake)
+    sink.claim(TRIGGER_SPEC, TRIGGERS[1])
+    assert not sink.close(Token(1, SEQ_MAX, 0), forget=False)
+
+
+def test_a_follower_takes_part_in_the_leaders_table_and_has_no_copy_of_its_own(
+    lake: Place,
+) -> None:
+    born(lake)
+    leader = sink_of(lake).head.token()
+    assert leader is not None
+    table = table_of(lake)
+    land(table, FIRST, 150)
+    follower = sink_of(lake, "two")
+    joined = LakeTable("public.t", ROWS, ("id",), incarnation=100)
+    follower.claim(TRIGGER_SPEC, TRIGGERS[0], Birth(140, (SPAN,)), {"public.t": joined})
+    follower.claim(SPAN, FIRST)
+    with pytest.raises(Exception, match="lead"):
+        follower.copies.joined("s1", FIRST, 140)
+    table.stable.claim(leader)
+    table.drain(leader)
+    assert follower.copies.joined("s1", FIRST, 140) is None
+    assert follower.copies_over()
+    mine = follower.tables.open(follower.rows.spans()["s1"])
+    land(mine, FIRST, 160, id_=2)
+    assert mine.read().num_rows == 2

@@ -1,0 +1,92 @@
+"""Any reader of Delta reads stable, and after a drain that is the table (L10)."""
+
+import datetime as dt
+import decimal
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+from deltalake import DeltaTable
+
+import lockgate
+from lockgate.endpoints.delta.changes import OP, POSITION, PUT, SEQ, ingest_schema
+from lockgate.endpoints.delta.lake import Lake
+from lockgate.endpoints.delta.layered import LayeredTable
+from lockgate.endpoints.delta.place import Place
+from lockgate.pipeline.session import Spark
+from tests.support.lakes import DISPATCHER, LEADER
+
+WIDE = pa.schema(
+    [
+        ("id", pa.int32()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("local", pa.timestamp("us")),
+        ("price", pa.decimal128(12, 2)),
+        ("note", pa.string()),
+        ("raw", pa.binary()),
+        ("ok", pa.bool_()),
+        ("ratio", pa.float64()),
+    ]
+)
+
+
+def _rows(*ids: int) -> list[dict[str, object]]:
+    return [
+        {
+            "id": n,
+            "day": dt.date(2031, 1, 1 + n),
+            "at": dt.datetime(2031, 7, 1, 12, n, tzinfo=dt.UTC),
+            "local": dt.datetime(2031, 7, 1, 12, n),  # noqa: DTZ001 - a column without a zone
+            "price": decimal.Decimal(n) + decimal.Decimal("0.25"),
+            "note": None if n % 2 else f"ä{n}",
+            "raw": bytes([n]),
+            "ok": n % 3 == 0,
+            "ratio": n / 4,
+        }
+        for n in ids
+    ]
+
+
+def _land(table: LayeredTable, position: int, *ids: int) -> None:
+    rows = [
+        {**row, POSITION: position, SEQ: position * 100 + n, OP: PUT}
+        for n, row in enumerate(_rows(*ids))
+    ]
+    table.land(DISPATCHER, pa.Table.from_pylist(rows, schema=ingest_schema(WIDE)), position)
+
+
+def test_polars_delta_rs_and_both_our_readers_give_the_same_rows(
+    spark: Spark, tmp_path: Path
+) -> None:
+    place = Lake(Place(str(tmp_path), "lake")).place("public.wide", 1)
+    table = LayeredTable.create(place, "h", WIDE, ["id"], LEADER, DISPATCHER, 1, settled=1)
+    _land(table, 10, 1, 2, 3)
+    table.drain(LEADER)
+    _land(table, 20, 3, 4)
+    table.drain(LEADER)
+    wanted = _rows(1, 2, 3, 4)
+    url = f"{place.url}/stable"
+    spark.session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        lockgate.lake.register(spark.session)
+        source = spark.session.read.format("lockgate")
+        found = {
+            "polars": pl.read_delta(url).to_arrow(),
+            "delta-rs": pa.table(DeltaTable(url).to_pyarrow_table()),
+            "read": lockgate.lake.read(spark.session, str(tmp_path), "public.wide").toArrow(),
+            "source": source.option("path", str(tmp_path))
+            .option("table", "public.wide")
+            .load()
+            .toArrow(),
+        }
+        before = lockgate.lake.read(spark.session, str(tmp_path), "public.wide", version=1)
+        older = before.toArrow().select(WIDE.names).cast(WIDE)
+    finally:
+        spark.session.conf.unset("spark.sql.session.timeZone")
+    for reader, rows in found.items():
+        plain = rows.select(WIDE.names).cast(WIDE).sort_by("id")
+        assert plain.to_pylist() == wanted, reader
+    then = pa.table(DeltaTable(url, version=1).to_pyarrow_table()).cast(WIDE)
+    assert older.sort_by("id").equals(then.sort_by("id"))
+    assert older.num_rows == 3
