@@ -23,6 +23,8 @@ __all__ = ["Applying"]
 
 _ROWS_MAX: Final = 400_000
 """Rows of one span in one round; a larger transaction is not cut."""
+_LOOK_S: Final = 0.2
+"""While the feed is held, so often is looked whether it still is, and where."""
 
 
 class Applying:
@@ -44,6 +46,11 @@ class Applying:
         self._captured = captured
         self._post = post
         self._tail: LogTail | None = None
+        self._rests_until_s = 0.0
+        self._look_at_s: float | None = None
+        """When the hold is looked at next; None while nothing is known of one."""
+        self.held_upto: Position | None = None
+        """The target takes nothing beyond this; None while it was not seen to refuse anything."""
         self.rows_applied = 0
 
     @property
@@ -64,11 +71,14 @@ class Applying:
             if (one.floors is None or one.in_doubt) and is_due(one):
                 self._claim(one)
         tail = self._read_log()
-        if tail is None:
+        if tail is None or time.monotonic() < self._rests_until_s:
             return False
-        plan = rounds.plan(self._dispatchers, tail, time.monotonic(), _ROWS_MAX)
+        self._look_at_hold()
+        now_s = time.monotonic()
+        plan = rounds.plan(self._dispatchers, tail, now_s, _ROWS_MAX, self.held_upto)
         if plan.empty:
             return False
+        self._rests_until_s = time.monotonic() + self._context.target.round_s
         for one, ddl in plan.blocked:
             one.blocked = ddl
             self._post(DispatcherBlocked(self._feed, one.span, one.token, ddl.position, ddl))
@@ -77,6 +87,17 @@ class Applying:
         if plan.apply:
             self._apply(plan.apply)
         return True
+
+    def _look_at_hold(self) -> None:
+        """Learn where the feed is held, once it was refused; then until it is not any more.
+
+        A feed that nobody holds is not asked about: the refusal comes with the work.
+        """
+        now_s = time.monotonic()
+        if self._look_at_s is None or now_s < self._look_at_s:
+            return
+        self.held_upto = self._context.target.held_upto()
+        self._look_at_s = None if self.held_upto is None else now_s + _LOOK_S
 
     def _read_log(self) -> LogTail | None:
         """What is new in the change log since the last look."""
@@ -98,7 +119,7 @@ class Applying:
     def _advance(self, moves: list[tuple[Running, Position]]) -> None:
         asked = [Advance(one.span, one.token, one.floors or (), to) for one, to in moves]
         try:
-            outcomes = self._context.sink.advance(self._feed, asked)
+            outcomes = self._context.target.advance(asked)
         except LockgateError as error:
             self._dispatchers.doubt([one for one, _ in moves], error)
             return
@@ -139,11 +160,13 @@ class Applying:
     def _forget_snapshots(self, one: Running) -> None:
         """Tried again with the next move if it does not succeed: until then they do no harm."""
         with contextlib.suppress(Transient, OutcomeUnknown):
-            if self._context.sink.forget_chunks(self._feed, one.span, one.token) is None:
+            if self._context.target.forget_snapshots(one) is None:
                 one.snapshots = ()
 
     def _not_moved(self, one: Running, refusal: Refusal) -> None:
         if refusal is Refusal.MOVED:
             self._claim(one)
+        elif refusal is Refusal.HELD:
+            self._look_at_s = 0.0  # before the next round
         else:
             self._dispatchers.refuse(one, refusal)

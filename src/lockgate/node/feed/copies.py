@@ -11,41 +11,31 @@ transaction is in the log before everybody can see it, and with synchronous repl
 So it passes only what everybody can see already (`may_pass`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from lockgate.endpoints.postgres.connect import connect
-from lockgate.endpoints.postgres.copy.anew import begin_anew
-from lockgate.endpoints.postgres.copy.items import CopyTable
 from lockgate.endpoints.postgres.faults import faults
-from lockgate.endpoints.postgres.sink.rows import Refused
 from lockgate.endpoints.postgres.sink.snapshots import Snapshot
 from lockgate.endpoints.postgres.source import heartbeat
-from lockgate.model.apply import ApplyError
-from lockgate.model.errors import LockgateError, StaleOwner, Terminal, Transient
+from lockgate.model.errors import Terminal, Transient
 from lockgate.model.feed_status import CopyProgress
 from lockgate.model.floors import Refusal
 from lockgate.model.ids import TableId
 from lockgate.model.positions import Position
 from lockgate.model.spans import WHOLE
-from lockgate.model.tables import parse_table
-from lockgate.node.feed.finishing import Builder, Look
 from lockgate.node.feed.running import Running
-from lockgate.node.feed.setup import Chosen, still_chosen
-from lockgate.pipeline.copy import CopyOrder, CopyOutcome, copy_spans
+from lockgate.node.feed.setup import still_chosen
+from lockgate.node.feed.targets.port import CopyJob, Look
+from lockgate.pipeline.copy import CopyOutcome
 from lockgate.store.changelog import read_segments
 
 if TYPE_CHECKING:
     from lockgate.node.feed.context import FeedContext
 
 __all__ = ["Copies"]
-
-BUILT_AT_ONCE = 2
-"""Tables whose keys and indexes are made side by side."""
 
 
 class Copies:
@@ -58,20 +48,15 @@ class Copies:
         """True when rows of the span are still to be copied; else it is told its snapshots."""
         context = self._context
         if not context.config.copy:
-            context.sink.forget_chunks(context.feed, one.span, one.token, uncopied=True)
+            context.target.skip_copy(one)
             return False
-        if context.sink.all_done(context.feed, one.span) is not True:
-            return True
-        chunks = context.sink.chunks(context.feed, one.span)
-        one.snapshots = tuple(dict.fromkeys(c.snapshot for c in chunks if c.snapshot))
-        one.settled = self.end_of_log() if one.snapshots else 0
-        return False
+        return not context.target.is_copied(one)
 
     # --- before the snapshot --------------------------------------------------------------------
 
     def begin(self, one: Running) -> Refusal | None:
         """Begin a run: what tasks of an earlier one have landed is all that they will land."""
-        run = self._context.sink.begin_copy_run(self._context.feed, one.span, one.token)
+        run = self._context.target.begin_copy(one)
         if isinstance(run, Refusal):
             return run
         one.copy_run = run
@@ -99,7 +84,7 @@ class Copies:
         tables that this happens to are copied anew.
         """
         context = self._context
-        if not any(chunk.done for chunk in context.sink.chunks(context.feed, one.span)):
+        if not context.target.has_rows(one):
             return True
         if not any(ddl.concerns(one.table) for ddl in context.read_log(one.low).ddls):
             return False
@@ -116,17 +101,7 @@ class Copies:
     def empty(self, one: Running, *, whole: bool = False) -> None:
         """Remove the span's rows, which are the table's, to have them copied anew. `whole`: also
         when its copy is over. Raises StaleOwner when it has a newer owner."""
-        context = self._context
-        table = CopyTable(parse_table(one.table), context.target_of(one.table), ())
-        try:
-            begin_anew(context.target, context.feed, one.span, one.token, table, whole=whole)
-        except Refused as refused:
-            raise StaleOwner(
-                "the span has a newer owner",
-                object_=one.span,
-                hint="nothing: it goes on there",
-                cause=refused.refusal.value,
-            ) from refused
+        self._context.target.empty(one, whole=whole)
 
     def is_captured(self, upto: Position) -> bool:
         """True when the change log holds everything up to a position."""
@@ -159,58 +134,10 @@ class Copies:
     def copy(
         self, spans: Sequence[Running], look: Look, report: Callable[[CopyProgress], None]
     ) -> list[CopyOutcome]:
-        """Copy what is left of these spans' rows, and have what changes need recorded as built.
-
-        Afterwards the tables have their keys, and their indexes as far as the rows fit them; the
-        others are left for when the feed is finished.
-        """
-        context = self._context
-        orders = [
-            CopyOrder(one.spec, one.token, look[one.table].selection, one.copy_run) for one in spans
-        ]
-        with context.using_spark() as spark:
-            outcomes = copy_spans(
-                spark,
-                context.feed,
-                context.source,
-                context.target,
-                orders,
-                context.tag,
-                chunk_rows=context.config.chunk_rows,
-                report=report,
-                check=lambda: self._check_still(look),
-            )
-        return self._all_built(zip(spans, outcomes, strict=True), look)
-
-    def _all_built(
-        self, copied: Iterable[tuple[Running, CopyOutcome]], look: Look
-    ) -> list[CopyOutcome]:
-        """Build what was left for after the rows, of several tables at once."""
-        by_table: dict[TableId, list[tuple[Running, CopyOutcome]]] = {}
-        for one, done in copied:
-            by_table.setdefault(one.table, []).append((one, done))
-
-        def build(table: TableId) -> list[CopyOutcome]:
-            return [
-                done if done.error or done.refusal else self._built(one, done, look[table])
-                for one, done in by_table[table]
-            ]
-
-        with ThreadPoolExecutor(BUILT_AT_ONCE, thread_name_prefix="build") as builders:
-            return [done for outcomes in builders.map(build, by_table) for done in outcomes]
-
-    def _built(self, one: Running, copied: CopyOutcome, table: Chosen) -> CopyOutcome:
-        """Have the key and the indexes of the span's table, and that recorded."""
-        context = self._context
-        try:
-            builder = Builder(context.target, context.feed, one.span, one.token)
-            builder.indexes(table.plan)
-            refusal = context.sink.mark_built(context.feed, one.span, one.token)
-        except StaleOwner:
-            refusal = Refusal.NEWER
-        except LockgateError as error:
-            return msgspec.structs.replace(copied, error=ApplyError.of(error))
-        return msgspec.structs.replace(copied, refusal=refusal)
+        """Copy what is left of these spans' rows, and have what changes need recorded as built."""
+        job = CopyJob(spans, look, report, lambda: self._check_still(look))
+        with self._context.using_spark() as spark:
+            return self._context.target.copy(spark, job)
 
     def _check_still(self, before: Look) -> None:
         """The snapshot is taken: were the tables then what the target's are?"""

@@ -77,11 +77,13 @@ class FeedEngine:
         self._wake.set()
         self._capture.close()
         self._copying.stop()
-        # Waits for the tasks' end, and whoever calls does not.
-        self._interrupting = threading.Thread(
+        # Waits for the tasks' end, and whoever calls does not. Started before others see it: they
+        # may be about to wait for it.
+        interrupting = threading.Thread(
             target=self._context.interrupt, name=f"interrupt {self._feed}", daemon=True
         )
-        self._interrupting.start()
+        interrupting.start()
+        self._interrupting = interrupting
 
     def join(self, timeout_s: float) -> None:
         """Wait for the threads."""

@@ -34,23 +34,27 @@ from lockgate.endpoints.postgres.schema.deferred import (
     outstanding,
     run,
 )
+from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.endpoints.postgres.sink.gate import Refused, enter_build
 from lockgate.endpoints.postgres.sink.session import open_session
 from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import DataRefused, StaleOwner
-from lockgate.model.ids import FeedId, SpanId, TableId, Token
+from lockgate.model.ids import FeedId, SpanId, Token
 from lockgate.model.positions import Position
 from lockgate.model.spans import TRIGGER
-from lockgate.node.feed.setup import Chosen
+from lockgate.node.feed.targets.port import Look
 from lockgate.store.feeds import FeedBook
 
 if TYPE_CHECKING:
     from lockgate.node.feed.context import FeedContext
 
-__all__ = ["Builder", "Finishing", "Look"]
+__all__ = ["Builder", "Finishing"]
 
-Look = dict[TableId, Chosen]
-"""Tables as they were at the source at one moment."""
+COPYING_S = 0.2
+LEVEL_S = 0.1
+"""The feed is about to be there: people wait for this moment to switch."""
+UNFIT_S = 5.0
+"""To build what rows do not fit yet costs both servers something."""
 
 _AT_ONCE = 2
 
@@ -150,37 +154,41 @@ class _Goal(NamedTuple):
 class Finishing:
     """The end of a feed's copy: once, whoever owns the feed by then."""
 
-    def __init__(self, context: "FeedContext", book: FeedBook) -> None:
+    def __init__(
+        self, context: "FeedContext", url: PostgresUrl, sink: PostgresSink, book: FeedBook
+    ) -> None:
         self._context = context
+        self._url = url
+        self._sink = sink
         self._book = book
         self._done = context.entry.finished or not context.config.copy
         self._goal: _Goal | None = None
 
-    def attempt(self, token: Token) -> bool:
-        """Build what can be built by now; True when nothing is left, for ever."""
+    def attempt(self, token: Token) -> float | None:
+        """Build what can be built by now: after how many seconds to try again; None when nothing is
+        left, for ever."""
         if self._done:
-            return True
+            return None
         context = self._context
-        if not context.sink.copies_over(context.feed):
-            return False
-        goal = self._set_goal()
-        stands = context.sink.least_position(context.feed)
+        if not self._sink.copies_over(context.feed):
+            return COPYING_S
+        # A goal is kept: a source that is always written to is always ahead of the target.
+        goal = self._goal = self._goal or self._looked()
+        stands = self._sink.least_position(context.feed)
         if stands is None or stands < goal.upto - 1:
-            return False
+            return LEVEL_S
+        now = self._looked()
+        if now.look != goal.look:  # the source has changed since
+            self._goal = now
+            return LEVEL_S
         plans = [each.plan for each in goal.look.values()]
-        if not Builder.of_feed(context.target, context.feed, token).constraints(plans):
-            return False
+        if not Builder.of_feed(self._url, context.feed, token).constraints(plans):
+            return UNFIT_S
         self._book.finish(context.entry)
         self._done = True
-        return True
+        return None
 
-    def _set_goal(self) -> _Goal:
-        """The last look, as long as the source is still like that.
-
-        Kept, because a source that is always written to is always ahead of the target.
-        """
+    def _looked(self) -> _Goal:
         copies = self._context.copies
         look = copies.look(set(self._context.entry.tables))
-        if self._goal is None or self._goal.look != look:
-            self._goal = _Goal(look, copies.end_of_log())
-        return self._goal
+        return _Goal(look, copies.end_of_log())

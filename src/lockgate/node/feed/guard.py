@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 QUIET_S = 30.0
 """A capture that ran this long begins with short waits again."""
 UPKEEP_S = 5.0
+SOON_S = 0.25
 
 
 class CaptureRun(Protocol):
@@ -222,15 +223,19 @@ class CaptureGuard:
     # --- after the copy ---------------------------------------------------------------------------
 
     def _finish(self, token: Token, stopping: threading.Event) -> None:
-        while not stopping.wait(UPKEEP_S):
+        wait_s = SOON_S
+        while not stopping.wait(wait_s):
             try:
-                done = self._context.finish(token)
+                again_s = self._context.finish(token)
                 self.finish_trouble = None
-                if done:
+                if again_s is None:
                     return
+                wait_s = again_s
             except StaleOwner:
                 return
             except LockgateError as error:
                 self.finish_trouble = Parked(str(error), error.hint)
+                wait_s = UPKEEP_S
             except Exception:
                 self._context.watch.bug("the end of the copy")
+                wait_s = UPKEEP_S

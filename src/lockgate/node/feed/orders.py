@@ -113,9 +113,7 @@ class Orders:
         start = one.start
         first = one.floors is None
         try:
-            outcome = self._context.sink.claim(
-                self._feed, start.spec, start.token, start.lineage, start.birth
-            )
+            outcome = self._context.target.claim(start)
             asks = (first and not one.is_trigger) or one.copy_in_doubt
             if asks and not isinstance(outcome, Refusal):
                 # Asked before it has floors: with them, it may apply what it has no rows for.
@@ -152,6 +150,9 @@ class Orders:
             return
         one.floors = raised(one.floors, one.blocked.position)
         one.blocked = None
+        if self._context.target.renews and not one.is_trigger:
+            # The table may go on as another one, to be copied anew: a claim tells.
+            one.in_doubt = one.copy_in_doubt = True
 
     def _write(self, one: Running, write: WriteBarrier) -> None:
         """The trigger writes the DDL before which it stands. It is asked until it has."""
@@ -160,10 +161,8 @@ class Orders:
         try:
             if not self._context.schema.knows(write.ddl):
                 self._context.read_log(write.ddl.position - 1)
-            statements = self._context.schema.statements(write.ddl)
-            outcome = self._context.sink.write_ddl(
-                self._feed, write.token, write.ddl, write.births, statements
-            )
+            step = self._context.schema.step(write.ddl)
+            outcome = self._context.target.write_ddl(write.token, write.ddl, write.births, step)
         except (Transient, OutcomeUnknown) as error:
             # Asked again, the sink writes what it has not written, and once.
             self._dispatchers.park([one], error)
@@ -171,7 +170,7 @@ class Orders:
         except LockgateError as error:
             self._dispatchers.fail(one, error)
             return
-        if outcome is Refusal.BEHIND:
+        if outcome in (Refusal.BEHIND, Refusal.HELD):
             return
         if isinstance(outcome, Refusal):
             self._dispatchers.refuse(one, outcome)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from lockgate.endpoints.postgres.source.slot import lsn_text
 from lockgate.model.ddl import Ddl
 from lockgate.model.errors import LockgateError
 from lockgate.model.floors import Floors, least
@@ -119,6 +120,11 @@ def backoff_s(attempts: int) -> float:
 
 HINT = "\nhint: "
 """Between what went wrong and what to do about it, where both are kept as one text."""
+
+
+def is_held(upto: Position) -> str:
+    """What people are told of a feed that is held."""
+    return f"it is held at {lsn_text(upto)} for a while: rows are compared or handed over"
 
 
 def told(error: LockgateError) -> str:

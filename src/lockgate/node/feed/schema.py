@@ -1,20 +1,13 @@
-"""Schema changes of a feed: from what the change log says to what the target executes.
+"""Schema changes of a feed: from what the change log says to what the target is told.
 
 body of a schema change ──► SchemaStep ──► Ddl, which the barrier stops for
-                                └────────► statements, when it is their turn
+                                └────────► the target, when it is its turn
 """
 
 import msgspec
-from psycopg import sql
 
-from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.ddl.changes import Chooser, interpret
 from lockgate.endpoints.postgres.ddl.entries import read_row
-from lockgate.endpoints.postgres.ddl.statements import compose_step
-from lockgate.endpoints.postgres.schema.compose import TablePlan
-from lockgate.endpoints.postgres.schema.create import facts_of
-from lockgate.endpoints.postgres.schema.discover import DEFINITION
-from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.ddl import Ddl
 from lockgate.model.ids import FeedId
 from lockgate.model.positions import Position
@@ -27,9 +20,8 @@ __all__ = ["SchemaSteps"]
 class SchemaSteps:
     """The steps that were read from the log, kept until they are written."""
 
-    def __init__(self, feed: FeedId, target: PostgresUrl, choose: Chooser) -> None:
+    def __init__(self, feed: FeedId, choose: Chooser) -> None:
         self._feed = feed
-        self._target = target
         self._choose = choose
         self._steps: dict[Position, SchemaStep] = {}
 
@@ -52,15 +44,6 @@ class SchemaSteps:
         """False before this life has read the change from the log."""
         return ddl.position in self._steps
 
-    def statements(self, ddl: Ddl) -> list[sql.Composed]:
-        """What the target has to execute for a schema change that was read from the log."""
-        step = self._steps[ddl.position]
-        with connect(self._target, purpose=f"schema {self._feed}", autocommit=True) as connection:
-            facts = facts_of(connection, self._planned(step))
-        return compose_step(step, self._choose, feed=self._feed, facts=facts)
-
-    def _planned(self, step: SchemaStep) -> list[TablePlan]:
-        # A step that could not be understood has tables without a definition.
-        known = [each.after for each in step.tables if bytes(each.after) not in (b"", b"null")]
-        after = [DEFINITION.decode(definition) for definition in known]
-        return [plan for definition in after if (plan := self._choose(definition)) is not None]
+    def step(self, ddl: Ddl) -> SchemaStep:
+        """What a schema change that was read from the log means."""
+        return self._steps[ddl.position]

@@ -16,8 +16,6 @@ is created later has a part: whatever it still did, it did to its own.
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
-from typing import NamedTuple
 
 import msgspec
 import psycopg
@@ -25,10 +23,7 @@ import psycopg
 from lockgate.endpoints.postgres import turn
 from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.ddl import log as ddl_log
-from lockgate.endpoints.postgres.schema import create, discover
-from lockgate.endpoints.postgres.schema.compose import TablePlan
-from lockgate.endpoints.postgres.schema.definitions import TableDefinition
-from lockgate.endpoints.postgres.sink.fence import PostgresSink
+from lockgate.endpoints.postgres.schema import discover
 from lockgate.endpoints.postgres.source import publication, slot
 from lockgate.endpoints.postgres.source.errors import NotOurs
 from lockgate.endpoints.postgres.source.names import publication_name, slot_name
@@ -36,8 +31,11 @@ from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import MissingPrivilege, StaleOwner, Transient, UsageError
 from lockgate.model.feed_config import FeedConfig, config_from_json
 from lockgate.model.ids import TableId
-from lockgate.model.selection import TableSelection, check_selection, selections
-from lockgate.model.tables import TableName, TableShape, parse_table
+from lockgate.model.selection import check_selection, selections
+from lockgate.model.tables import TableName, TableShape
+from lockgate.node.feed.chosen import Chosen
+from lockgate.node.feed.ends import Ends
+from lockgate.node.feed.preparing import prepare
 from lockgate.store.feeds import FeedBook, FeedEntry
 
 ATTEMPTS = 5
@@ -45,34 +43,6 @@ DDL_TABLE = TableName("lockgate", "ddl_log")
 SLOT_GRACE_S = 5.0
 TURN_GRACE_S = 5.0
 """How long one who was outrun may take to notice, before his connection is ended."""
-
-
-class Chosen(NamedTuple):
-    """One table that the feed takes, as it was when it was looked at."""
-
-    definition: TableDefinition
-    selection: TableSelection
-
-    @property
-    def shape(self) -> TableShape:
-        return self.selection.shape(self.definition.shape())
-
-    @property
-    def plan(self) -> TablePlan:
-        """A copy is faster without the key, which is made when the rows are there."""
-        return TablePlan.of(self.definition, self.selection, with_key=False)
-
-
-class Ends(NamedTuple):
-    """The endpoints of a feed."""
-
-    source: PostgresUrl
-    target: PostgresUrl
-
-    @classmethod
-    def of(cls, config: FeedConfig) -> "Ends":
-        """As the configuration has them, when it has URLs."""
-        return cls(PostgresUrl.parse(config.source), PostgresUrl.parse(config.target))
 
 
 def entry_of(config: FeedConfig, home: str, birth: int) -> FeedEntry:
@@ -93,7 +63,7 @@ def set_up(book: FeedBook, config: FeedConfig, home: str) -> FeedEntry:
     entry = _reconfigured(book, entered, config)
     if entry.removing:
         return entry
-    return make(book, entry, config, Ends.of(config))
+    return make(book, entry, config, Ends.of(config), home)
 
 
 def make(
@@ -101,6 +71,7 @@ def make(
     entry: FeedEntry,
     config: FeedConfig,
     ends: Ends,
+    home: str,
     began: Callable[[FeedEntry], None] = lambda _: None,
 ) -> FeedEntry:
     """Have everything at the endpoints that the feed of this entry needs.
@@ -113,7 +84,7 @@ def make(
             return entry
         entry = book.begin_attempt(entry)
         began(entry)
-        entry = _made(book, config, entry, ends)
+        entry = _made(book, config, entry, ends, home)
     raise Transient(
         "the source's tables keep changing",
         object_=config.name,
@@ -153,11 +124,11 @@ def _essence(config: FeedConfig) -> tuple[object, ...]:
     )
 
 
-def _made(book: FeedBook, config: FeedConfig, entry: FeedEntry, ends: Ends) -> FeedEntry:
+def _made(book: FeedBook, config: FeedConfig, entry: FeedEntry, ends: Ends, home: str) -> FeedEntry:
     """One attempt. Without a start, somebody changed a table while it was described."""
     with connect(ends.source, purpose=f"setup {config.name}", autocommit=True) as connection:
         chosen = choose(connection, config)
-        entry = _prepare_target(book, ends.target, config, entry, chosen)
+        entry = prepare(book, ends.target, config, entry, chosen, home)
         logged = _install_log(connection)
         with discover.hold_still(connection, [each.definition.table for each in chosen]):
             entry = _prepare_source(book, ends.source, config, entry, chosen, logged)
@@ -190,8 +161,12 @@ def _install_log(connection: psycopg.Connection) -> bool:
 
 def choose(connection: psycopg.Connection, config: FeedConfig) -> list[Chosen]:
     """What the configuration takes; UsageError when some of it fits nothing that there is."""
-    names = discover.tables(connection)
-    definitions = discover.discover(connection, names)
+    # One of them may be dropped, or become a partition, while it is looked at: it is none then.
+    definitions = {
+        name: definition
+        for name, definition in discover.describe(connection, discover.tables(connection)).items()
+        if definition.partition_of is None
+    }
     major = connection.info.server_version // 10_000
     shapes = [definition.shape() for definition in definitions.values()]
     found = check_selection(config, shapes, server_major=major)
@@ -209,41 +184,6 @@ def still_chosen(
     definitions = discover.describe(connection, names)
     found = selections(config, [definition.shape() for definition in definitions.values()])
     return [Chosen(definitions[each.table], each) for each in found]
-
-
-def _prepare_target(
-    book: FeedBook,
-    target: PostgresUrl,
-    config: FeedConfig,
-    entry: FeedEntry,
-    chosen: list[Chosen],
-) -> FeedEntry:
-    """The fence and the tables. What an earlier attempt made before somebody changed the source
-    is made again: which tables those are is in the book before the first of them is made."""
-    with PostgresSink(target) as sink:
-        sink.prepare()
-        if sink.least_position(config.name) is not None:
-            raise UsageError(
-                "the target has a feed of this name already, which another home runs or ran",
-                object_=f"{config.name}, {target.label}",
-                hint="give this one another name, or run and remove the other from its own home",
-                operation="set up a feed",
-            )
-    plans = [each.plan for each in chosen]
-    with connect(target, purpose=f"setup {config.name}", autocommit=True) as connection:
-        create.unmake(connection, plans, [parse_table(name) for name in entry.making])
-        there = discover.describe(connection, [plan.target for plan in plans])
-        new = {plan.target.id for plan in plans if plan.target not in there}
-        if not new <= set(entry.making):
-            entry = msgspec.structs.replace(entry, making=tuple(sorted({*entry.making, *new})))
-            book.write(entry)
-        ours = set(entry.making) if config.copy else set()
-        create.create(
-            connection,
-            [replace(plan, with_key=plan.target.id not in ours) for plan in plans],
-            must_be_empty=config.copy,
-        )
-    return entry
 
 
 def _prepare_source(

@@ -112,6 +112,31 @@ METRICS: Final = (
     Metric("lockgate_source_slot_state", _G, ("feed", "state"),
            "1 for what the source says of the slot: reserved, extended, unreserved, lost, "
            "unknown."),
+    # --- lakes, told by the node that keeps them: the coordinator's
+    Metric("lockgate_lake_role", _G, ("lake", "role"),
+           "1 for what this installation is to the lake: follower, stepping-up, leader, "
+           "stepping-down."),
+    Metric("lockgate_lake_epoch", _G, ("lake",),
+           "Under which this installation leads the lake; 0 while it does not."),
+    Metric("lockgate_lake_tables", _G, ("lake", "state"),
+           "Tables: live, draining, dead and not deleted yet."),
+    Metric("lockgate_lake_troubled_tables", _G, ("lake",),
+           "Tables for which something does not succeed; `lockgate lake list` says what."),
+    Metric("lockgate_lake_ingest_rows", _G, ("lake",), "Changes that are not drained."),
+    Metric("lockgate_lake_ingest_bytes", _G, ("lake",), "The size of their files."),
+    Metric("lockgate_lake_stable_rows", _G, ("lake",), "Rows of the stable layers."),
+    Metric("lockgate_lake_stable_bytes", _G, ("lake",), "The size of their files."),
+    Metric("lockgate_lake_undrained_seconds", _G, ("lake",),
+           "How long the oldest change that is known of waits to be drained."),
+    Metric("lockgate_lake_works_total", _C, ("kind", "outcome"),
+           "Pieces of work on tables that have ended, by what they were and how they ended."),
+    # --- diffs, of the node that works on them
+    Metric("lockgate_diffs_running", _G, (), "Diffs that this node works on."),
+    Metric("lockgate_diffs_total", _C, ("outcome",),
+           "Diffs that ended here: equal, unequal, failed, left (another node goes on with it)."),
+    Metric("lockgate_diff_rows_total", _C, (), "Rows of sources that were compared."),
+    Metric("lockgate_diff_found_rows_total", _C, ("kind",),
+           "Rows that were found to be missing or extra at a target, or different there."),
     # --- Spark
     Metric("lockgate_spark_running", _G, (), "1 while there is a Spark session."),
     Metric("lockgate_spark_starts_total", _C, (),

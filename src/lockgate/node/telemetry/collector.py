@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from prometheus_client.core import Metric
@@ -28,14 +28,17 @@ from lockgate.core.node import NodeCore
 from lockgate.model.feed_status import FeedStatus
 from lockgate.model.feeds import FeedState
 from lockgate.model.ids import FeedId
+from lockgate.model.lake_status import LakeStatus
 from lockgate.model.records import OperatorKind
 from lockgate.node.executor import FeedExecutor
 from lockgate.node.link.counters import Counters
 from lockgate.node.process import NodeProcess, now_ms
 from lockgate.node.spark import SparkKeeper
-from lockgate.node.telemetry import feeds, system
+from lockgate.node.telemetry import diffs, feeds, lakes, system
+from lockgate.node.telemetry.diffs import DiffWatch
 from lockgate.node.telemetry.families import Families
 from lockgate.node.telemetry.feed import FeedWatches
+from lockgate.node.telemetry.lakes import LakeWatch
 from lockgate.node.telemetry.watch import STORE_OUTCOMES, ApiWatch, ProcessWatch
 
 __all__ = ["NodeCollector", "Sources"]
@@ -57,6 +60,11 @@ class Sources:
     spark: SparkKeeper
     statuses: Callable[[], Iterable[FeedStatus]]
     worries: Callable[[], Mapping[FeedId, object]]
+    lakes: Callable[[], Mapping[str, LakeStatus]] = dict
+    """Those that are kept here."""
+    lake_watch: LakeWatch = field(default_factory=LakeWatch)
+    diff_watch: DiffWatch = field(default_factory=DiffWatch)
+    diffs_running: Callable[[], int] = int
 
 
 class NodeCollector(Collector):
@@ -99,6 +107,10 @@ class NodeCollector(Collector):
             feeds.add_counts(out, feed, watch)
         for feed, engine in engines.items():
             feeds.add_engine(out, feed, engine, self._feeds.of(feed))
+        for lake, status in self._sources.lakes().items():
+            lakes.add_lake(out, lake, status)
+        lakes.add_works(out, self._sources.lake_watch)
+        diffs.add_diffs(out, self._sources.diff_watch, self._sources.diffs_running())
         self._add_machines(out)
         return out.families()
 

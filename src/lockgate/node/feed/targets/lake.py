@@ -1,0 +1,357 @@
+"""A lake as a feed's target: changes land in ingest, the first copy in stable."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from lockgate.endpoints.delta.fenced import TableDead
+from lockgate.endpoints.delta.files import DataFile
+from lockgate.endpoints.delta.land import LandItem
+from lockgate.endpoints.delta.rows import ChunkRow, SpanRow
+from lockgate.endpoints.delta.sink import LakeSink
+from lockgate.endpoints.delta.sink_tables import LakeTable
+from lockgate.endpoints.delta.types import lake_schema
+from lockgate.endpoints.delta.url import LakeUrl
+from lockgate.endpoints.postgres.ddl.statements import require_supported
+from lockgate.endpoints.postgres.pgoutput.relations import TablePlan
+from lockgate.endpoints.postgres.sink.advance import Asked
+from lockgate.endpoints.postgres.sink.chunks import Chunk, Edge
+from lockgate.model.apply import ApplyError
+from lockgate.model.ddl import Ddl
+from lockgate.model.errors import LockgateError, StaleOwner, Transient
+from lockgate.model.floors import Floors, Refusal, raised
+from lockgate.model.ids import SpanId, TableId, Token
+from lockgate.model.instructions import StartDispatcher
+from lockgate.model.positions import Position
+from lockgate.model.schema_changes import (
+    AddColumn,
+    AlterType,
+    DropColumn,
+    RenameColumn,
+    SchemaStep,
+    TableChange,
+)
+from lockgate.model.selection import plan_for
+from lockgate.model.spans import SpanSpec
+from lockgate.model.tables import TableShape
+from lockgate.node.feed.preparing import lake_sink
+from lockgate.node.feed.rounds import Work
+from lockgate.node.feed.running import Running
+from lockgate.node.feed.setup import shapes_of
+from lockgate.node.feed.targets.port import Applied, CopyJob
+from lockgate.pipeline.copy import CopyOutcome
+from lockgate.pipeline.lake_copy import LakeCopyOrder, copy_to_lake
+from lockgate.pipeline.landing import land_items
+from lockgate.pipeline.session import Spark
+
+if TYPE_CHECKING:
+    from lockgate.node.feed.context import FeedContext
+
+__all__ = ["LakeTarget"]
+
+_ROUND_S: Final = 0.5
+"""A commit is a file or two in every table: small ones cost readers more than waiting does."""
+_MODIFIER: Final = re.compile(r"\(([\d,]+)\)")
+
+
+class LakeTarget:
+    """`Target`, for a lake."""
+
+    round_s = _ROUND_S
+    renews = True
+
+    def __init__(self, context: "FeedContext", url: LakeUrl, home: str) -> None:
+        self._context = context
+        self._sink = lake_sink(url, context.config, home)
+
+    def disconnect(self) -> None:
+        """There is nothing to give back."""
+
+    # --- who may write, and how far it is -------------------------------------------------------
+
+    def claim(self, start: StartDispatcher) -> Floors | Refusal:
+        born = None
+        if start.birth is not None:
+            shapes = shapes_of(self._context.entry)
+            follows = self._sink.head.token() is None
+            born = {
+                spec.table: self._born(shapes[spec.table], follows) for spec in start.birth.spans
+            }
+        return self._sink.claim(start.spec, start.token, start.birth, born)
+
+    def _born(self, shape: TableShape, follows: bool) -> LakeTable:
+        """A table of a new feed: one of our own, or the leader's."""
+        table = self._as(shape)
+        newest = self._sink.tables.lake.newest(table.name) if follows else None
+        return msgspec.structs.replace(table, incarnation=newest or 0)
+
+    def advance(self, asked: Sequence[Asked]) -> dict[SpanId, Floors | Refusal]:
+        return self._sink.advance(asked)
+
+    def held_upto(self) -> Position | None:
+        """Nobody holds a feed here: a lake is read as of any position."""
+        return None
+
+    def least_position(self) -> Position | None:
+        return self._sink.least_position()
+
+    # --- changes --------------------------------------------------------------------------------
+
+    def apply(self, spark: Spark, works: Sequence[Work]) -> list[Applied]:
+        rows = self._sink.rows.spans()
+        done: list[Applied] = []
+        items: list[tuple[Work, LandItem]] = []
+        for work in works:
+            row = rows.get(work.running.span)
+            if row is None:
+                done.append(Applied(work, refusal=Refusal.GONE))
+            elif row.dropped:
+                done.append(self._passed(work))
+            elif not row.copied:
+                # Begun anew since it was claimed: a claim tells, and the copy begins.
+                work.running.copy_in_doubt = True
+                done.append(Applied(work, refusal=Refusal.MOVED))
+            else:
+                items.append((work, self._item(work, row)))
+        receipts = land_items(spark, [item for _, item in items], self._context.tag)
+        for (work, _), receipt in zip(items, receipts, strict=True):
+            if receipt.applied:
+                self._sink.landed(work.running.span, work.to)
+                done.append(self._moved(work, receipt.changes))
+            else:
+                done.append(Applied(work, receipt.changes, receipt.refusal, receipt.error))
+        return done
+
+    def _passed(self, work: Work) -> Applied:
+        """Its table was dropped here: there is nothing to write."""
+        self._sink.landed(work.running.span, work.to)
+        return self._moved(work, 0)
+
+    def _moved(self, work: Work, changes: int) -> Applied:
+        assert work.running.floors is not None
+        return Applied(work, changes, floors=raised(work.running.floors, work.to))
+
+    def _item(self, work: Work, row: SpanRow) -> LandItem:
+        one = work.running
+        return LandItem(
+            one.span,
+            one.token,
+            one.low,
+            work.to,
+            self._sink.tables.place_of(row).to_wire(),
+            self._sink.home,
+            self._context.shape_of(work),
+            self._context.uris_of(work),
+        )
+
+    def write_ddl(
+        self, token: Token, ddl: Ddl, births: Sequence[SpanSpec], step: SchemaStep
+    ) -> Position | Refusal:
+        require_supported(step)
+        after: dict[TableId, LakeTable] = {}
+        fills: set[TableId] = set()
+        for change in step.tables:
+            if change.now is not None and change.shape is not None:
+                after[change.now.id] = self._as(change.shape)
+                if not _keeps_values(change):
+                    fills.add(change.now.id)
+        return self._sink.write_ddl(token, ddl, births, after, fills)
+
+    def _as(self, shape: TableShape) -> LakeTable:
+        """What a table of the source is in the lake."""
+        context = self._context
+        names = [column.name for column in shape.columns]
+        selection = plan_for(context.config, shape.table, names, shape.key)
+        masks = {} if selection is None else selection.masks
+        travelling = TablePlan(shape, masks).travelling
+        name = context.target_of(shape.table.id).id
+        return LakeTable(name, lake_schema(travelling), shape.key)
+
+    # --- the first copy -------------------------------------------------------------------------
+
+    def is_copied(self, one: Running) -> bool:
+        row = self._sink.rows.spans().get(one.span)
+        return row is not None and (row.copied or row.dropped)
+
+    def skip_copy(self, one: Running) -> None:
+        self._sink.copies.over(one.span, one.token)
+
+    def begin_copy(self, one: Running) -> int | Refusal:
+        return self._sink.copies.begin_run(one.span, one.token)
+
+    def has_rows(self, one: Running) -> bool:
+        row = self._sink.rows.spans().get(one.span)
+        return row is not None and any(chunk.done for chunk in row.chunks)
+
+    def empty(self, one: Running, *, whole: bool) -> None:  # noqa: ARG002 - all of it is anew
+        """Go on in a new incarnation; readers have the old one until the new one is copied."""
+        copies = self._context.copies
+        look = copies.look({one.table})
+        if one.table not in look:
+            raise Transient(
+                "the table is gone at the source",
+                object_=one.table,
+                hint="the feed hears of it when it comes to that in the log",
+                operation="copy",
+            )
+        refusal = self._sink.copies.renew(
+            one.span, one.token, copies.end_of_log(), self._as(look[one.table].shape)
+        )
+        if refusal is not None:
+            raise StaleOwner(
+                "the span has a newer owner",
+                object_=one.span,
+                hint="nothing: it goes on there",
+                cause=refusal.value,
+            )
+
+    def copy(self, spark: Spark, job: CopyJob) -> list[CopyOutcome]:
+        if self._sink.head.token() is None:
+            return [self._followed(one) for one in job.spans]
+        context = self._context
+        copies = self._sink.copies
+        answers = {one.span: copies.taken(one.span, one.token) for one in job.spans}
+        refused = {span: told for span, told in answers.items() if isinstance(told, Refusal)}
+        taken = [one for one in job.spans if answers[one.span] is True]
+        rows = self._sink.rows.spans()
+        orders = [
+            LakeCopyOrder(
+                one.spec,
+                one.token,
+                job.look[one.table].selection,
+                one.copy_run,
+                place=self._sink.tables.place_of(rows[one.span]),
+            )
+            for one in job.spans
+            if one.span in rows and answers[one.span] is False
+        ]
+        outcomes = copy_to_lake(
+            spark,
+            context.feed,
+            context.source,
+            orders,
+            _Ledger(self._sink),
+            context.tag,
+            chunk_rows=context.config.chunk_rows,
+            report=job.report,
+            check=job.check,
+        )
+        return [
+            *(
+                CopyOutcome(one.span, one.token, refusal=refused[one.span])
+                for one in job.spans
+                if one.span in refused
+            ),
+            *(self._outrun(one) for one in taken),
+            *(self._landed(done) for done in outcomes),
+        ]
+
+    def _landed(self, done: CopyOutcome) -> CopyOutcome:
+        """Let the table have what was copied. Changes that the snapshot has seen come once more,
+        and change nothing: a row is what its last change says."""
+        if done.error is not None and done.error.code == TableDead.code:
+            # It was dropped, and its files are going: claimed again, the span learns of it.
+            return msgspec.structs.replace(done, error=None, refusal=Refusal.MOVED)
+        if done.error or done.refusal:
+            return done
+        try:
+            refusal = self._sink.copies.land(done.span, done.token, done.settled)
+        except LockgateError as error:
+            return msgspec.structs.replace(done, error=ApplyError.of(error))
+        return msgspec.structs.replace(done, refusal=refusal, snapshots=())
+
+    def _followed(self, one: Running) -> CopyOutcome:
+        """Somebody else leads the lake: its rows are ours once they are as far as we are."""
+        try:
+            if (refusal := self._sink.copies.joined(one.span, one.token, one.low)) is not None:
+                return CopyOutcome(one.span, one.token, refusal=refusal)
+        except LockgateError as error:
+            return CopyOutcome(one.span, one.token, error=ApplyError.of(error))
+        return CopyOutcome(one.span, one.token)
+
+    def _outrun(self, one: Running) -> CopyOutcome:
+        """Its table has the rows of a home that led before. Are they as far as we are, they are
+        ours; else nobody closes the gap between, and the next copy is into a table begun anew."""
+        followed = self._followed(one)
+        if followed.error is not None:
+            self.empty(one, whole=True)
+        return followed
+
+    def forget_snapshots(self, one: Running) -> Refusal | None:  # noqa: ARG002 - it has none
+        return None
+
+    def finish(self, token: Token) -> float | None:  # noqa: ARG002 - a lake has nothing to build
+        return None
+
+
+class _Ledger:
+    """The chunks of the feed's tables, for the copy."""
+
+    def __init__(self, sink: LakeSink) -> None:
+        self._sink = sink
+
+    def chunks(self, span: SpanId) -> list[Chunk]:
+        row = self._sink.rows.spans().get(span)
+        return [] if row is None else _chunks(row.chunks)
+
+    def plan_chunks(
+        self, span: SpanId, token: Token, edges: Sequence[tuple[Edge, Edge]]
+    ) -> list[Chunk] | Refusal:
+        planned = self._sink.copies.plan(span, token, edges)
+        return planned if isinstance(planned, Refusal) else _chunks(planned)
+
+    def landed(
+        self,
+        span: SpanId,
+        token: Token,
+        chunk_no: int,
+        files: tuple[DataFile, ...],
+        rows: int,
+        bytes_: int,
+        snapshot: str,
+    ) -> Refusal | None:
+        return self._sink.copies.chunk_landed(span, token, chunk_no, files, rows, bytes_, snapshot)
+
+
+def _chunks(rows: Sequence[ChunkRow]) -> list[Chunk]:
+    return [
+        Chunk(
+            row.no,
+            row.low,
+            row.high,
+            snapshot=row.snapshot,
+            rows=row.rows,
+            bytes=row.bytes,
+            done=row.done,
+        )
+        for row in rows
+    ]
+
+
+def _keeps_values(change: TableChange) -> bool:
+    """False when rows that were there have values afterwards that no change of the log brings."""
+    gone = {each.column for each in change.changes if isinstance(each, DropColumn)}
+    for each in change.changes:
+        if isinstance(each, AddColumn) and each.column in gone:
+            return False  # another one of the same name
+        if isinstance(each, RenameColumn):
+            return False
+        if isinstance(each, AddColumn) and each.fill is not None:
+            return False
+        if isinstance(each, AlterType) and not each.empty and not _wider(each.was, each.type):
+            return False
+    return True
+
+
+def _wider(was: str, now: str) -> bool:
+    """True for texts that may only be longer than before."""
+    texts = ("character varying", "text")
+    before, after = _MODIFIER.sub("", was), _MODIFIER.sub("", now)
+    if before not in texts or after not in texts:
+        return False
+    limit, room = _MODIFIER.search(was), _MODIFIER.search(now)
+    if room is None:
+        return True
+    return limit is not None and int(limit[1]) <= int(room[1])

@@ -1,0 +1,147 @@
+"""What there is in a lake: all incarnations of all tables, with their figures.
+
+Handles are kept between surveys: a log that has not moved is not read again.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+
+from lockgate.endpoints.delta.changes import may_follow
+from lockgate.endpoints.delta.compact import groups
+from lockgate.endpoints.delta.drain_plan import ROWS_MAX
+from lockgate.endpoints.delta.fenced import FencedTable, TableDead
+from lockgate.endpoints.delta.files import DataFile, live_files
+from lockgate.endpoints.delta.graves import is_buried, is_gone
+from lockgate.endpoints.delta.head import LakeHead
+from lockgate.endpoints.delta.lake import AWAITS_COPY, STABLE, Lake, homes_of
+from lockgate.endpoints.delta.layered import LayeredTable
+from lockgate.endpoints.delta.log_files import LogFiles
+from lockgate.endpoints.delta.missing import table_dead
+from lockgate.endpoints.delta.place import Place
+from lockgate.endpoints.delta.store_time import store_now_s
+from lockgate.model.errors import LockgateError, NotFound, ObjectMissing
+from lockgate.model.ids import TableId
+from lockgate.model.lake import Figures, LakeTrouble, Leadership, TableKey, TableSeen
+from lockgate.model.positions import Position
+
+__all__ = ["Surveyor"]
+
+_LONG_MS = 10**12
+"""How long something has been dead of which nothing is left to ask."""
+
+
+class Surveyor:
+    """Looks at one lake. For one thread at a time."""
+
+    def __init__(
+        self, place: Place, home: str, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._lake = Lake(place)
+        self._head = LakeHead(place, home)
+        self._home = home
+        self._clock_s = clock_s
+        self._tables: dict[TableKey, LayeredTable | FencedTable] = {}
+        self._waiting: dict[TableKey, tuple[Position, float]] = {}
+        """Where stable stood, and since when changes wait to be drained from there."""
+
+    def survey(self, table: TableId | None) -> tuple[Leadership, tuple[TableSeen, ...]]:
+        """Who leads, and after that what there is of one table, or of all."""
+        leader = self._head.read().leadership
+        names = self._lake.tables() if table is None else [table]
+        seen = [one for name in names for one in self._incarnations(name)]
+        if table is None:
+            known = {one.key for one in seen}
+            self._tables = {key: held for key, held in self._tables.items() if key in known}
+            self._waiting = {key: held for key, held in self._waiting.items() if key in known}
+        return leader, tuple(seen)
+
+    def _incarnations(self, table: TableId) -> Iterable[TableSeen]:
+        for incarnation in self._lake.incarnations(table):
+            key = (table, incarnation)
+            place = self._lake.place(table, incarnation)
+            try:
+                yield self._look(key, place)
+            except (TableDead, NotFound, ObjectMissing) as error:
+                self._tables.pop(key, None)
+                if is_gone(place):
+                    continue
+                if is_buried(place):
+                    yield TableSeen(*key, dead=True, dead_ms=_LONG_MS, awaits=True)
+                elif not isinstance(error, NotFound):
+                    yield _troubled(key, error)
+                # else it is being made
+            except LockgateError as error:
+                self._tables.pop(key, None)
+                yield _troubled(key, error)
+
+    def _look(self, key: TableKey, place: Place) -> TableSeen:
+        held = self._tables.get(key)
+        if held is None:
+            held = self._tables[key] = self._opened(place)
+        stable = held.stable if isinstance(held, LayeredTable) else held
+        marks = stable.look()
+        awaits = AWAITS_COPY in stable.notes and not marks.settled
+        if marks.dead:
+            dead_s = store_now_s(place) - LogFiles.of(place.child(STABLE), 0.0).changed_s()
+            dead_ms = max(0, int(dead_s * 1000))
+            return TableSeen(*key, True, dead_ms, marks.token, awaits=awaits, dropped=marks.dropped)
+        stable.refuse_foreign(marks)
+        if isinstance(held, LayeredTable):
+            figures = self._figures(key, held)
+        else:
+            figures = _of_stable(live_files(held.handle), "", marks.version, marks.position)
+        return TableSeen(*key, awaits=awaits, token=marks.token, figures=figures)
+
+    def _opened(self, place: Place) -> LayeredTable | FencedTable:
+        """With this home's ingest, where it has one. One that was deleted and is here again was
+        made by somebody who slept: it is nobody's table."""
+        if is_buried(place):
+            raise table_dead(place)
+        if self._home in homes_of(place):
+            return LayeredTable.open(place, self._home)
+        return FencedTable.open(place.child(STABLE))
+
+    def _figures(self, key: TableKey, table: LayeredTable) -> Figures:
+        seen = table.snapshot()
+        changes = [f for f in seen.ingest if may_follow(f, seen.drained)]
+        stable = _of_stable(list(seen.stable), table.key[0], seen.stable_version, seen.drained)
+        return Figures(
+            ingest_rows=sum(file.rows for file in changes),
+            ingest_bytes=sum(file.bytes for file in changes),
+            ingest_segments=len(changes),
+            ingest_to=seen.position,
+            oldest_ms=self._oldest_ms(key, seen.drained) if changes else self._none_waits(key),
+            drained_to=stable.drained_to,
+            stable_rows=stable.stable_rows,
+            stable_bytes=stable.stable_bytes,
+            stable_files=stable.stable_files,
+            small_files=stable.small_files,
+            stable_version=stable.stable_version,
+        )
+
+    def _oldest_ms(self, key: TableKey, drained: Position) -> int:
+        now_s = self._clock_s()
+        since = self._waiting.get(key)
+        if since is None or since[0] != drained:
+            since = self._waiting[key] = (drained, now_s)
+        return int((now_s - since[1]) * 1000)
+
+    def _none_waits(self, key: TableKey) -> int:
+        self._waiting.pop(key, None)
+        return 0
+
+
+def _of_stable(files: list[DataFile], column: str, version: int, drained: Position) -> Figures:
+    small = groups(files, column, ROWS_MAX // 2) if column else []
+    return Figures(
+        drained_to=drained,
+        stable_rows=sum(file.rows for file in files),
+        stable_bytes=sum(file.bytes for file in files),
+        stable_files=len(files),
+        small_files=sum(map(len, small)),
+        stable_version=version,
+    )
+
+
+def _troubled(key: TableKey, error: LockgateError) -> TableSeen:
+    return TableSeen(*key, trouble=LakeTrouble(str(error), error.hint))

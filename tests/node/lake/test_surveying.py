@@ -1,0 +1,66 @@
+"""What a survey makes of tables that are not there yet, or not any more."""
+
+from pathlib import Path
+
+import pytest
+
+from lockgate.endpoints.delta.delete import delete
+from lockgate.endpoints.delta.lake import Lake
+from lockgate.endpoints.delta.layered import LayeredTable
+from lockgate.endpoints.delta.place import Place
+from lockgate.endpoints.delta.store_time import store_now_s
+from lockgate.model.lake import TableSeen
+from lockgate.node.lake.surveying import Surveyor
+from tests.support.lakes import DISPATCHER, LEADER, ROWS
+
+T = "public.t"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(str(tmp_path / "lake"), "lake")
+
+
+def make(place: Place, incarnation: int, *, awaits_copy: bool = False) -> LayeredTable:
+    where = Lake(place).place(T, incarnation)
+    return LayeredTable.create(
+        where, "h", ROWS, ["id", "part"], LEADER, DISPATCHER, awaits_copy=awaits_copy
+    )
+
+
+def survey(place: Place) -> dict[int, TableSeen]:
+    _, found = Surveyor(place, "h").survey(None)
+    return {one.incarnation: one for one in found}
+
+
+def test_one_that_awaits_its_rows_is_told_from_one_that_has_them(place: Place) -> None:
+    make(place, 1)
+    new = make(place, 2, awaits_copy=True)
+    assert [one.awaits for one in survey(place).values()] == [False, True]
+    new.land_copy(LEADER, [], 2, 2)
+    assert not survey(place)[2].awaits
+
+
+def test_one_that_died_before_it_had_rows_is_told_so(place: Place) -> None:
+    make(place, 2, awaits_copy=True).kill(LEADER)
+    assert (survey(place)[2].dead, survey(place)[2].awaits) == (True, True)
+
+
+def test_a_directory_that_somebody_made_again_after_its_deletion_is_dead(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(place, 1).kill(LEADER)
+    delete(Lake(place), T, 1, 0)
+    monkeypatch.setattr("lockgate.endpoints.delta.layered.is_buried", lambda _: False)
+    make(place, 1)
+    assert survey(place)[1].dead
+    delete(Lake(place), T, 1, 0)
+    assert survey(place) == {}
+
+
+def test_asking_for_the_time_brings_no_directory_back(place: Place) -> None:
+    table = make(place, 1)
+    table.kill(LEADER)
+    delete(Lake(place), T, 1, 0)
+    store_now_s(table.place)
+    assert not Path(table.place.url).exists()

@@ -1,0 +1,87 @@
+"""A drain is called done when all is in stable that was there when it began, and only then."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lockgate.endpoints.delta.compact import Compacted
+from lockgate.endpoints.delta.lake import Lake
+from lockgate.endpoints.delta.layered import Drained, LayeredTable
+from lockgate.endpoints.delta.place import Place
+from lockgate.model.ids import Token
+from lockgate.model.lake import WorkKind, WorkOutcome
+from lockgate.model.lake_instructions import RunWork
+from lockgate.node.lake.works import Workbench
+from tests.support.lakes import DISPATCHER, LEADER, ROWS, Writer
+
+T = "public.t"
+DRAIN = RunWork(1, WorkKind.DRAIN, T, 1, LEADER)
+
+
+class Here:
+    """Rewrites in this process, a batch at a time; something may happen after its plan."""
+
+    def __init__(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self.meanwhile = meanwhile
+        self.drains = 0
+
+    def drain(self, table: LayeredTable, token: Token, tag: str) -> Drained | None:
+        self.drains += 1
+        plan = table.plan_drain(rows_max=1)
+        if plan is None:
+            return None
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
+        return table.land_drain(token, plan, [])
+
+    def compact(self, table: LayeredTable, token: Token, tag: str) -> Compacted | None:
+        return None
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(str(tmp_path / "lake"), "lake")
+
+
+@pytest.fixture
+def writer(place: Place) -> Writer:
+    """A table with three batches of changes that are not drained."""
+    table = LayeredTable.create(
+        Lake(place).place(T, 1), "h", ROWS, ["id", "part"], LEADER, DISPATCHER
+    )
+    writer = Writer(table)
+    for number in range(3):
+        writer.put(number)
+    return writer
+
+
+def position(writer: Writer) -> int:
+    return writer.table.stable.look().position
+
+
+def test_a_drain_goes_on_until_everything_is_in_that_was_there(
+    place: Place, writer: Writer
+) -> None:
+    rewriter = Here()
+    ended = Workbench(place, "h", rewriter, 0).run(DRAIN, lambda: False)
+    assert ended.outcome is WorkOutcome.DONE
+    assert ended.drained_to == position(writer) == writer.position
+    assert rewriter.drains == 3
+
+
+def test_a_drain_that_is_stopped_halfway_is_not_called_done(place: Place, writer: Writer) -> None:
+    rewriter = Here()
+    ended = Workbench(place, "h", rewriter, 0).run(DRAIN, lambda: rewriter.drains == 1)
+    assert ended.outcome is WorkOutcome.FAILED
+    assert position(writer) < writer.position
+
+
+def test_a_drain_that_was_overtaken_goes_on_with_what_is_left(place: Place, writer: Writer) -> None:
+    rewriter = Here()
+    rewriter.meanwhile = lambda: writer.table.land_drain(
+        LEADER, writer.table.plan_drain(rows_max=1), []
+    )
+    ended = Workbench(place, "h", rewriter, 0).run(DRAIN, lambda: False)
+    assert ended.outcome is WorkOutcome.DONE
+    assert position(writer) == writer.position
