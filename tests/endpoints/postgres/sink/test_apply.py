@@ -289,6 +289,30 @@ def test_identity_and_generated_columns(places: Places) -> None:
     assert place.rows()[5][3] == "B"
 
 
+ALWAYS = "CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text)"
+
+
+def test_the_key_of_a_row_changes_also_where_no_update_may_set_it(places: Places) -> None:
+    place = places(ALWAYS, shape_of("id bigint", "name text"))
+    history = History(place.shape).insert(id=1, name="a").commit()
+    place.apply(history)
+    history.update(1, id=2).commit()
+    place.apply(history)
+    assert place.holds(history)
+
+
+def test_a_key_that_no_update_may_set_is_refused_where_rows_cannot_be_replaced(
+    places: Places,
+) -> None:
+    place = places(ALWAYS, shape_of("id bigint", "name text"))
+    history = History(place.shape).insert(id=1, name="a").commit()
+    place.apply(history)
+    history.update(1, id=2).commit()
+    error = place.try_(history, way=Way.ORDERED).error
+    assert error is not None
+    assert "can only be updated to DEFAULT" in error.cause
+
+
 def test_partitioned_targets(places: Places) -> None:
     place = places(
         "CREATE TABLE t (id bigint PRIMARY KEY, name text, big text, u int)"

@@ -7,7 +7,7 @@
 
     tables     the schema `lockgate` at the target, and how it comes to be
     rows       those tables' rows as values, and the turnstile in front of them
-    claim, turnover, advance, ddl, close, parts, chunks    the verbs, each on a cursor
+    claim, turnover, advance, ddl, close, parts, chunks, hold    the verbs, each on a cursor
     blockers   who is in a claim's way, and how they are put out of it
 
     apply      one item of a task: changes in, their net effect at the target, a receipt out

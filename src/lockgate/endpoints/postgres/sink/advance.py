@@ -7,6 +7,7 @@ may be among them. Rows are locked by name first, all others who lock several ro
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from lockgate.endpoints.postgres.sink.hold import NOT_HELD, held_upto
 from lockgate.endpoints.postgres.sink.rows import Cursor, encoded, lock_feed
 from lockgate.model.floors import Floors, Refusal, least, raised
 from lockgate.model.ids import FeedId, SpanId, Token
@@ -51,7 +52,12 @@ def _advance_feed(cursor: Cursor, feed: FeedId, one: Advance) -> Floors | Refusa
         return Refusal.NEWER
     if row.position != one.floors[0][1]:
         return Refusal.MOVED
-    cursor.execute("UPDATE lockgate.feeds SET position = %s WHERE feed = %s", (one.to, feed))
+    cursor.execute(
+        "UPDATE lockgate.feeds SET position = %s WHERE feed = %s AND " + NOT_HELD.format(to="%s"),
+        (one.to, feed, one.to, feed),
+    )
+    if cursor.rowcount != 1:
+        return Refusal.HELD
     return ((WHOLE, one.to),)
 
 
@@ -73,9 +79,9 @@ def _advance_spans(
                     %s::bigint[]) AS a (span, epoch, seq, incarnation, floors, moved, position)
         WHERE p.feed = %s AND p.span = a.span
           AND (p.epoch, p.seq, p.incarnation) = (a.epoch, a.seq, a.incarnation)
-          AND p.floors = a.floors::jsonb AND p.batch_to IS NULL
-        RETURNING p.span
-        """,
+          AND p.floors = a.floors::jsonb AND p.batch_to IS NULL AND """
+        + NOT_HELD.format(to="a.position")
+        + "RETURNING p.span",
         (
             spans,
             [one.token.epoch for one in asked],
@@ -84,17 +90,20 @@ def _advance_spans(
             [encoded(one.floors) for one in asked],
             [encoded(floors) for floors in moved],
             [least(floors) for floors in moved],
-            feed,
+            *(feed, feed),
         ),
     )
     done = {span for (span,) in cursor.fetchall()}
+    upto = held_upto(cursor, feed) if len(done) != len(asked) else None
     return {
-        one.span: floors if one.span in done else _refusal(held.get(one.span), one.token)
+        one.span: floors if one.span in done else _refusal(held.get(one.span), one, upto)
         for one, floors in zip(asked, moved, strict=True)
     }
 
 
-def _refusal(held: Token | None, token: Token) -> Refusal:
+def _refusal(held: Token | None, one: Advance, upto: Position | None) -> Refusal:
     if held is None:
         return Refusal.GONE
-    return Refusal.NEWER if held != token else Refusal.MOVED
+    if held != one.token:
+        return Refusal.NEWER
+    return Refusal.HELD if upto is not None and one.to > upto else Refusal.MOVED

@@ -106,6 +106,12 @@ def make_feed(cursor: Cursor, feed: FeedId, token: Token) -> FeedRow | None:
 def _give_birth(cursor: Cursor, feed: FeedId, token: Token, birth: Birth) -> Position:
     lock_spans(cursor, feed)
     remove_spans(cursor, feed)
+    # A hold was on the feed that had this name.
+    cursor.execute(
+        "UPDATE lockgate.feeds SET hold_id = NULL, hold_upto = NULL, hold_until = NULL "
+        "WHERE feed = %s",
+        (feed,),
+    )
     # Under its maker's epoch, or a dispatcher of a closed owner could claim a row that was born
     # after the close, under the span's same name.
     floor = token.floor()

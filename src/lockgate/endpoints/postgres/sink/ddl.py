@@ -12,6 +12,7 @@ from psycopg.sql import SQL, Composed
 
 from lockgate.endpoints.postgres.faults import faults
 from lockgate.endpoints.postgres.sink.chunks import hand_over
+from lockgate.endpoints.postgres.sink.hold import held_upto
 from lockgate.endpoints.postgres.sink.rows import (
     Cursor,
     Refused,
@@ -52,6 +53,9 @@ def write_ddl(
         raise Refused(Refusal.NEWER)
     if ddl.position <= row.position:
         return row.position
+    upto = held_upto(cursor, feed)
+    if upto is not None and ddl.position > upto:
+        raise Refused(Refusal.HELD)
     concerned = lock_spans(cursor, feed, tables=None if ddl.every_table else ddl.tables)
     before = ddl.position - 1
     if row.position < before or any(_is_behind(span, before) for span in concerned):

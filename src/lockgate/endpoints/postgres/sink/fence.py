@@ -18,6 +18,7 @@ from lockgate.endpoints.postgres.sink import chunks as _chunks
 from lockgate.endpoints.postgres.sink import claim as _claim
 from lockgate.endpoints.postgres.sink import close as _close
 from lockgate.endpoints.postgres.sink import ddl as _ddl
+from lockgate.endpoints.postgres.sink import hold as _hold
 from lockgate.endpoints.postgres.sink import parts as _parts
 from lockgate.endpoints.postgres.sink import tables
 from lockgate.endpoints.postgres.sink.blockers import Relief
@@ -115,6 +116,56 @@ class PostgresSink:
                 (feed,),
             ).fetchone()
         return None if found is None else found[0]
+
+    # --- at an exact position (see `hold`) -------------------------------------------------------
+
+    def hold(
+        self,
+        feed: FeedId,
+        hold_id: str,
+        upto: Position | None,
+        seconds: float,
+        allowed: Callable[[Cursor], object] | None = None,
+    ) -> Position:
+        """Apply nothing beyond `upto`, or beyond where the feed is, for so long: where that is.
+
+        Whoever is inside is waited for, and nobody is ended. EndpointBusy when somebody else holds
+        the feed, or a row was not to be had in time; Conflict when it is beyond `upto`. `allowed`
+        comes first in the same transaction, and raises if this is not to be.
+        """
+        with self._sessions.transaction("hold a feed", feed) as cursor:
+            cursor.execute(
+                "SELECT set_config('lock_timeout', %s, true)",
+                (f"{max(1, round(self._sessions.limits.grace_s * 1000))}ms",),
+            )
+            if allowed is not None:
+                allowed(cursor)
+            return _hold.hold(cursor, feed, hold_id, upto, seconds)
+
+    def release(
+        self, feed: FeedId, hold_id: str, allowed: Callable[[Cursor], object] | None = None
+    ) -> bool:
+        """Let it go on. False: this hold is not there; another's is left alone. `allowed` is as
+        for a hold, and is asked in either case."""
+        with self._sessions.transaction("release a feed", feed) as cursor:
+            if allowed is not None:
+                allowed(cursor)
+            return _hold.release(cursor, feed, hold_id)
+
+    def held_upto(self, feed: FeedId) -> Position | None:
+        """The position beyond which nothing is applied now; None when the feed is not held."""
+        with self._sessions.transaction("read the feed's hold", feed) as cursor:
+            return _hold.held_upto(cursor, feed)
+
+    def held_by(self, feed: FeedId) -> str | None:
+        """The id of the hold that is on; None when the feed is not held."""
+        with self._sessions.transaction("read the feed's hold", feed) as cursor:
+            return _hold.held_by(cursor, feed)
+
+    def stands(self, feed: FeedId) -> _hold.Stands | None:
+        """How far the feed's rows are, the least and the greatest; None: not born."""
+        with self._sessions.transaction("read the feed's positions", feed) as cursor:
+            return _hold.stands(cursor, feed)
 
     # --- batches in several parts (see `parts`) -------------------------------------------------
 

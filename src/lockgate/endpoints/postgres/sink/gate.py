@@ -20,21 +20,26 @@
     an index or a constraint
         enter_build(cursor, feed, span, token); …make it…; commit
 
+    rows of the position at which somebody holds the feed (see `hold`)
+        enter_held(cursor, feed, table, hold_id, position); …write them…; commit
+
 `enter` locks the span's row until the transaction ends, and compares token and floors *after* it
 has the lock. So a newer owner, who writes its token into that row, waits for us or ends us; and
 if it was first, we read its token and are `Refused`. Nothing of the data may be touched before
 `enter`: neither read, lest it be old, nor locked, lest two wait for each other.
 
 A refused task rolls back. What the refusal means is the owner's to decide: NEWER, GONE and CLOSED
-end the dispatcher; after MOVED it claims again, and learns where the row stands.
+end the dispatcher; after MOVED it claims again, and learns where the row stands; after HELD it goes
+no further than the feed is held (see `hold`).
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import psycopg
 from psycopg.rows import TupleRow, tuple_row
 
+from lockgate.endpoints.postgres.sink.hold import NOT_HELD, held_by, held_upto, stands
 from lockgate.endpoints.postgres.sink.parts import part_range
 from lockgate.endpoints.postgres.sink.rows import (
     Cursor,
@@ -50,7 +55,7 @@ from lockgate.endpoints.postgres.sink.rows import (
     span_row,
 )
 from lockgate.model.floors import Floors, Refusal, least, raised
-from lockgate.model.ids import FeedId, SpanId, Token
+from lockgate.model.ids import FeedId, SpanId, TableId, Token
 from lockgate.model.positions import Position
 from lockgate.model.spans import TRIGGER
 
@@ -63,6 +68,7 @@ __all__ = [
     "enter",
     "enter_build",
     "enter_copy",
+    "enter_held",
     "leave",
     "leave_all",
     "part_landed",
@@ -111,14 +117,16 @@ def leave(
         own.execute(
             "UPDATE lockgate.progress SET floors = %s::jsonb, position = %s "
             "WHERE feed = %s AND span = %s AND (epoch, seq, incarnation) = (%s, %s, %s) "
-            "AND floors = %s::jsonb AND batch_to IS NULL",
+            "AND floors = %s::jsonb AND batch_to IS NULL AND " + NOT_HELD.format(to="%s"),
             (
                 *(encoded(moved), least(moved), feed, span),
                 *(token.epoch, token.seq, token.incarnation, encoded(floors)),
+                *(to, feed),
             ),
         )
-        if own.rowcount != 1:  # it was not entered, or with other numbers
-            raise Refused(Refusal.MOVED)
+        if own.rowcount != 1:  # held; or it was not entered, or with other numbers
+            upto = held_upto(own, feed)
+            raise Refused(Refusal.MOVED if upto is None or to <= upto else Refusal.HELD)
     return moved
 
 
@@ -160,8 +168,8 @@ def leave_all(connection: psycopg.Connection, feed: FeedId, entrants: Sequence[E
                     %s::bigint[]) AS a (span, epoch, seq, incarnation, floors, moved, position)
         WHERE p.feed = %s AND p.span = a.span
           AND (p.epoch, p.seq, p.incarnation) = (a.epoch, a.seq, a.incarnation)
-          AND p.floors = a.floors::jsonb AND p.batch_to IS NULL
-        """,
+          AND p.floors = a.floors::jsonb AND p.batch_to IS NULL AND """
+        + NOT_HELD.format(to="a.position"),
         (
             [one.span for one in entrants],
             [one.token.epoch for one in entrants],
@@ -170,7 +178,7 @@ def leave_all(connection: psycopg.Connection, feed: FeedId, entrants: Sequence[E
             [encoded(one.floors) for one in entrants],
             [encoded(floors) for floors in moved],
             [least(floors) for floors in moved],
-            feed,
+            *(feed, feed),
         ),
     )
 
@@ -244,6 +252,35 @@ def enter_build(cursor: psycopg.Cursor, feed: FeedId, span: SpanId, token: Token
         raise Refused(Refusal.GONE)
     if row.token != token:
         raise Refused(Refusal.NEWER)
+
+
+def enter_held(
+    cursor: psycopg.Cursor, feed: FeedId, table: TableId, hold_id: str, position: Position
+) -> None:
+    """Keep a table's spans where they are until this transaction ends, if that is at `position`.
+
+    For somebody who holds the feed there and writes what the source had there: rows and position
+    stay of one moment. He may have been paused since he took the hold, so both are looked at here,
+    with the rows locked: nobody moves them now, whatever becomes of the hold. Locked they are in
+    share mode, for several may write at once; the feed's own row is left free, and so the hold can
+    be kept up. No span of the table can come to be meanwhile, for it would be made of these.
+    """
+    with _own(cursor) as own:
+        spans = [row[0] for row in own.execute(_OF_TABLE, (feed, table))]
+        if not spans:
+            raise Refused(Refusal.GONE)
+        pass_turnstiles(own, feed, spans)
+        locked = [row[0] for row in own.execute(_OF_TABLE + " FOR SHARE", (feed, table))]
+        found = stands(own, feed)
+        if found is None:
+            raise Refused(Refusal.CLOSED)
+        if locked != spans or held_by(own, feed) != hold_id or not found.exactly(position):
+            raise Refused(Refusal.MOVED)
+
+
+_OF_TABLE: Final = (
+    "SELECT span FROM lockgate.progress WHERE feed = %s AND table_id = %s ORDER BY span"
+)
 
 
 def chunk_done(

@@ -112,10 +112,13 @@ class Ordered:
             if kind == INSERT and finds[n] == event:
                 yield "insert", (), [values[i][n] for i in self._numbers]
                 continue
+            found = dict(zip(self._key, key, strict=True))
             changed = tuple(
                 i
                 for i in self._numbers
-                if not self._names[i].always_identity
+                # An identity that is GENERATED ALWAYS cannot be set. Another key is set all the
+                # same: the server refuses it, and that is seen.
+                if not (self._names[i].always_identity and found.get(i) in (None, values[i][n]))
                 and not (i in self._key and finds[n] == event)
                 and not (i in kept and kept[i][n])
             )

@@ -11,6 +11,7 @@ each change is applied once.
          └─ the owner dies ──► claim: the receipts become floors, the batch is over
 """
 
+from lockgate.endpoints.postgres.sink.hold import NOT_HELD
 from lockgate.endpoints.postgres.sink.rows import (
     Cursor,
     Refused,
@@ -98,9 +99,11 @@ def record_batch(
     ranges = [part_range(row.spec.range, part, parts) for part in range(parts)]
     cursor.execute(
         "UPDATE lockgate.progress SET batch_to = %s, batch_parts = %s "
-        "WHERE feed = %s AND span = %s",
-        (to, parts, feed, span),
+        "WHERE feed = %s AND span = %s AND " + NOT_HELD.format(to="%s"),
+        (to, parts, feed, span, to, feed),
     )
+    if cursor.rowcount != 1:
+        raise Refused(Refusal.HELD)
     cursor.execute(
         "INSERT INTO lockgate.parts (feed, span, part, low, high) "
         "SELECT %s, %s, part - 1, low, high "

@@ -1,6 +1,7 @@
 """The schema `lockgate` of a target database, and how it comes to be.
 
-    lockgate.feeds     one row per feed: its trigger's token and position; closed, its tombstone
+    lockgate.feeds     one row per feed: its trigger's token and position, and the hold on it;
+                       closed, its tombstone
     lockgate.progress  one row per span: token, floors, position, and the recorded batch
     lockgate.parts     the parts of a recorded batch, and which of them have landed
     lockgate.chunks    the chunks of an initial copy, and under which snapshot each has landed
@@ -88,6 +89,14 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
             PRIMARY KEY (feed, span, no),
             CHECK (done = (snapshot IS NOT NULL))
         )
+        """,
+    ),
+    (
+        """
+        ALTER TABLE lockgate.feeds
+            ADD COLUMN hold_id text,
+            ADD COLUMN hold_upto bigint,
+            ADD COLUMN hold_until timestamptz
         """,
     ),
 )

@@ -6,6 +6,7 @@
     publication.py   which tables are sent
     wal.py           how much log the slot keeps from being removed
     heartbeat.py     a sign of life, so that the slot of an idle database moves on
+    export.py        a snapshot at an exact position of the log
 
     wire.py          a connection as bytes: whole buffers from the socket, or through libpq
     inbox.py         the frames in these bytes

@@ -1,0 +1,1 @@
+"""Row-exact comparison of tables on two PostgreSQL servers."""
