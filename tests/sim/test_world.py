@@ -3,6 +3,8 @@
 import pytest
 
 from lockgate.sim import runner
+from lockgate.sim.lake.probes import LakeProbe
+from lockgate.sim.move.probes import MoveProbe
 from lockgate.sim.probes import Probe
 from lockgate.sim.runner import run, run_seed
 from lockgate.sim.violation import Law
@@ -58,7 +60,7 @@ def test_a_plant_is_gone_after_its_run() -> None:
 
 def test_every_probe_is_reported_also_when_it_was_missed() -> None:
     report = run(1, 1)
-    assert set(report.probes) == {probe.name.lower() for probe in Probe}
+    assert set(report.probes) == {probe.name.lower() for probe in (*Probe, *LakeProbe, *MoveProbe)}
     assert report.missed_probes == [name for name, hits in report.probes.items() if not hits]
 
 

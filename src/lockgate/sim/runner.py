@@ -1,5 +1,9 @@
 """Runs many seeds, on several cores, and sums up.
 
+A seed is three worlds, which have nothing to do with each other: that of the feeds, that of a lake
+which several homes share, and that of a move between two databases. A planted bug is in one of
+them, and only that one is run.
+
 Whatever the number of processes, a seed is one world: the trace hash over all seeds is the
 same for any `jobs`.
 """
@@ -14,7 +18,12 @@ from multiprocessing import get_context
 
 import msgspec
 
+from lockgate.sim.lake.story import LakeStory
+from lockgate.sim.lake.world import LakeWorld
+from lockgate.sim.move.story import MoveStory
+from lockgate.sim.move.world import MoveWorld
 from lockgate.sim.plants import PLANTS
+from lockgate.sim.plants.registry import FEEDS, LAKE, MOVE
 from lockgate.sim.story import Story
 from lockgate.sim.violation import LawBroken, Violation
 from lockgate.sim.world import World
@@ -28,7 +37,7 @@ Progress = Callable[[int, int], None]
 
 
 class SeedResult(msgspec.Struct):
-    """One world."""
+    """One seed."""
 
     seed: int
     violation: Violation | None
@@ -39,7 +48,7 @@ class SeedResult(msgspec.Struct):
 
 
 class SimReport(msgspec.Struct):
-    """Many worlds."""
+    """Many seeds."""
 
     seeds: int
     violations: list[Violation]
@@ -57,35 +66,88 @@ class SimReport(msgspec.Struct):
 
 
 def run_seed(seed: int, plant: str | None = None) -> SeedResult:
-    """Run one world; with `plant`, one with a known bug in it."""
+    """Run the worlds of one seed; with `plant`, the one that has this known bug in it."""
+    only = None if plant is None else PLANTS[plant].world
     with _planted(plant):
-        world = World(seed)
-        violation = None
-        try:
-            world.run()
-        except LawBroken as broken:
-            violation = Violation(seed, broken.law.value, broken.what, _story(seed, broken))
-        return SeedResult(
-            seed,
-            violation,
-            world.network.sent,
-            world.faults.count,
-            world.probes.by_name(),
-            world.trace_hash,
-        )
+        results = [run(seed) for world, run in _WORLDS.items() if only in {None, world}]
+    trace = blake2b(digest_size=16)
+    for result in results:
+        trace.update(result.trace_hash.encode())
+    return SeedResult(
+        seed,
+        next((one.violation for one in results if one.violation is not None), None),
+        sum(one.messages for one in results),
+        sum(one.faults for one in results),
+        {name: hits for one in results for name, hits in one.probes.items()},
+        trace.hexdigest(),
+    )
 
 
 def _planted(plant: str | None) -> AbstractContextManager[object]:
     return nullcontext() if plant is None else PLANTS[plant].install()
 
 
-def _story(seed: int, broken: LawBroken) -> list[str]:
-    """Run the world again, this time taking notes."""
-    story = Story()
+def _run_feeds(seed: int) -> SeedResult:
+    world = World(seed)
+
+    def again() -> list[str]:
+        story = Story()
+        return _retold(World(seed, story), story)
+
+    violation = _violation(seed, world, again)
+    probes, faults = world.probes.by_name(), world.faults.count
+    return SeedResult(seed, violation, world.network.sent, faults, probes, world.trace_hash)
+
+
+def _run_lake(seed: int) -> SeedResult:
+    world = LakeWorld(seed)
+
+    def again() -> list[str]:
+        story = LakeStory()
+        return _retold(LakeWorld(seed, story), story)
+
+    violation = _violation(seed, world, again)
+    probes, faults = world.probes.by_name(), world.faults.count
+    return SeedResult(seed, violation, world.messages, faults, probes, world.trace_hash)
+
+
+def _run_move(seed: int) -> SeedResult:
+    world = MoveWorld(seed)
+
+    def again() -> list[str]:
+        story = MoveStory()
+        return _retold(MoveWorld(seed, story), story)
+
+    violation = _violation(seed, world, again)
+    probes, faults = world.probes.by_name(), world.faults.count
+    return SeedResult(seed, violation, world.messages, faults, probes, world.trace_hash)
+
+
+_WORLDS: dict[str, Callable[[int], SeedResult]] = {
+    FEEDS: _run_feeds,
+    LAKE: _run_lake,
+    MOVE: _run_move,
+}
+
+
+def _violation(
+    seed: int, world: World | LakeWorld | MoveWorld, again: Callable[[], list[str]]
+) -> Violation | None:
     try:
-        World(seed, story).run()
+        world.run()
+    except LawBroken as broken:
+        return Violation(seed, broken.law.value, broken.what, [*again(), *broken.story])
+    return None
+
+
+def _retold(
+    world: World | LakeWorld | MoveWorld, story: Story | LakeStory | MoveStory
+) -> list[str]:
+    """Run the world again, this time taking notes."""
+    try:
+        world.run()
     except LawBroken as again:
-        return [*story.about(again.about), *broken.story]
+        return story.about(again.about)
     return ["the same seed did not break the law again: the simulator is not deterministic"]
 
 

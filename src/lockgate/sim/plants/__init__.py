@@ -5,7 +5,9 @@ A checker that no bug has ever set off proves nothing. Every plant says which la
 
 from lockgate.sim.plants import (
     at_coordinator,
+    at_lake,
     at_maintainer,
+    at_move,
     at_node,
     at_owner,
     at_sink,
@@ -17,7 +19,9 @@ __all__ = [
     "PLANTS",
     "Plant",
     "at_coordinator",
+    "at_lake",
     "at_maintainer",
+    "at_move",
     "at_node",
     "at_owner",
     "at_sink",

@@ -6,6 +6,10 @@ from typing import Any, NamedTuple
 
 from lockgate.sim.violation import Law
 
+FEEDS = "feeds"
+LAKE = "lake"
+MOVE = "move"
+
 
 class Plant(NamedTuple):
     """A known bug, and how to put it in."""
@@ -14,6 +18,8 @@ class Plant(NamedTuple):
     what: str
     law: str
     install: Callable[[], AbstractContextManager[object]]
+    world: str = FEEDS
+    """In which of a seed's worlds it is."""
 
 
 PLANTS: dict[str, Plant] = {}
@@ -34,11 +40,13 @@ def replaced(owner: Any, name: str, broken: Any) -> Iterator[None]:
             setattr(owner, name, original)
 
 
-def plant(name: str, what: str, law: Law, owner: Any, method: str) -> Callable[[Any], Any]:
+def plant(
+    name: str, what: str, law: Law, owner: Any, method: str, world: str = FEEDS
+) -> Callable[[Any], Any]:
     """Register the decorated function as what `owner.method` becomes."""
 
     def register(broken: Any) -> Any:
-        PLANTS[name] = Plant(name, what, law.value, lambda: replaced(owner, method, broken))
+        PLANTS[name] = Plant(name, what, law.value, lambda: replaced(owner, method, broken), world)
         return broken
 
     return register

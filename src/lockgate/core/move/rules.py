@@ -1,0 +1,93 @@
+"""Whether a command may begin, by what the record says.
+
+                    traffic at source                traffic at target       completed   cancelled
+    switch          begins                           nothing to do           refused     refused
+    reverse         nothing to do                    begins                  refused     refused
+    complete        refused: switch first            begins                  nothing     refused
+    cancel          begins                           refused: reverse first  refused     nothing
+    create          only if it failed before, else nothing to do             refused     refused
+
+While a command is under way another one is told busy. The same command again is taken for a wish
+to be told its end, and to try at once what waits. A create can be cancelled in the middle.
+"""
+
+import enum
+from typing import Final, NamedTuple
+
+from lockgate.core.move.words import busy, done
+from lockgate.model.move_instructions import MoveVerdict
+from lockgate.model.moves import Command, MoveOrder, MoveRecord, MoveTrouble, Side
+
+__all__ = ["Judgement", "Meanwhile", "judge", "meanwhile"]
+
+_FINAL: Final = frozenset({Command.COMPLETE, Command.CANCEL})
+
+
+class Judgement(NamedTuple):
+    """Why a command does not begin."""
+
+    verdict: MoveVerdict
+    why: MoveTrouble
+
+
+def judge(record: MoveRecord, order: MoveOrder) -> Judgement | None:
+    """What becomes of a command when none is under way. None: it begins."""
+    command, last = order.command, record.order.command
+    if last in _FINAL and not record.undoing:
+        if command is last:
+            return Judgement(MoveVerdict.NOTHING, MoveTrouble(done(last)))
+        return Judgement(MoveVerdict.REFUSED, MoveTrouble(done(last), "create a new move"))
+    if not record.facts.feed:
+        return None if command in {Command.CREATE, Command.CANCEL} else _not_created(record)
+    switched = record.traffic is Side.TARGET
+    nothing = Judgement(MoveVerdict.NOTHING, MoveTrouble(done(command)))
+    match command:
+        case Command.CREATE:
+            return nothing
+        case Command.SWITCH:
+            return nothing if switched else None
+        case Command.REVERSE:
+            return None if switched else nothing
+        case Command.COMPLETE:
+            why = MoveTrouble("traffic is still at the source", "switch first")
+            return None if switched else Judgement(MoveVerdict.REFUSED, why)
+        case Command.CANCEL:
+            why = MoveTrouble(
+                "traffic is at the target: what was written there would be lost",
+                "complete the move; or reverse it, then cancel",
+            )
+            return Judgement(MoveVerdict.REFUSED, why) if switched else None
+
+
+def _not_created(record: MoveRecord) -> Judgement:
+    why = f": {record.trouble.what}" if record.trouble is not None else ""
+    trouble = MoveTrouble(f"the move was not created{why}", "cancel it and create it anew")
+    return Judgement(MoveVerdict.REFUSED, trouble)
+
+
+class Meanwhile(enum.Enum):
+    """What becomes of a command while one is under way."""
+
+    JOIN = "join"
+    """It is the same one."""
+    ANEW = "anew"
+    """It is the same one with something else to be done at its end, and that waits for somebody."""
+    SUPERSEDE = "supersede"
+    """It takes the place of the one that is under way."""
+    BUSY = "busy"
+
+
+def meanwhile(record: MoveRecord, order: MoveOrder) -> tuple[Meanwhile, MoveTrouble]:
+    """What becomes of a command when one is under way, and what is said to busy ones."""
+    why = busy(record)
+    under_way = record.order
+    if under_way.command is Command.CREATE and order.command is Command.CANCEL:
+        return Meanwhile.SUPERSEDE, why
+    if order.command is not under_way.command or record.undoing:
+        return Meanwhile.BUSY, why
+    if order.disposal is under_way.disposal or order.command not in _FINAL:
+        return Meanwhile.JOIN, why
+    if record.stuck:
+        return Meanwhile.ANEW, why
+    what = f"{under_way.command.value} is under way, to {under_way.disposal.value} the tables"
+    return Meanwhile.BUSY, MoveTrouble(what, why.hint)

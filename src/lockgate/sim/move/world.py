@@ -1,0 +1,276 @@
+"""One move between two databases, and one seed.
+
+    safety phase     keepers die, pause and are followed by others, flips are asked for and put
+                     back, writers write wherever they are let; every law, all the time
+    liveness phase   no faults any more; within a bounded time the move is at rest, one side takes
+                     writes, nothing of a flip is left, and everybody has an answer. Then it flips
+                     once more and is brought to an end
+
+Like the feeds' world it has one loop and one source of chance, so a seed is a world.
+"""
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from lockgate.core.move.stages import Stage
+from lockgate.model.ids import Millis
+from lockgate.model.move_events import MoveEvent
+from lockgate.model.moves import Side, Step, StepState
+from lockgate.sim.loop import Loop
+from lockgate.sim.move.faults import MoveFaults, draw_settings
+from lockgate.sim.move.feeds import SimFeeds
+from lockgate.sim.move.healed import missing
+from lockgate.sim.move.hook import SimHook
+from lockgate.sim.move.ledger import ABOUT, MoveLedger
+from lockgate.sim.move.people import TIMEOUTS_MS, MovePeople
+from lockgate.sim.move.probes import MoveProbe, MoveProbes
+from lockgate.sim.move.process import SimMoveKeeper
+from lockgate.sim.move.requests import MoveRequests
+from lockgate.sim.move.running import Running
+from lockgate.sim.move.side import SOMEBODY, Hold, SimSide
+from lockgate.sim.move.store import MoveStore
+from lockgate.sim.move.story import MoveStory
+from lockgate.sim.move.writers import Writers
+from lockgate.sim.violation import Law, LawBroken
+
+__all__ = ["MoveWorld"]
+
+FAULTS_MS: Final = 7_000
+HEAL_MS_MAX: Final = 20_000
+HEAL_STEP_MS: Final = 100
+CLOSED_MS_MAX: Final = 3_000
+"""Of a healed world. A flip takes some 200 ms there; one that was found behind its seal is gone on
+with at once."""
+COMPARE_MS: Final = (50, 800)
+RATES: Final = (0.9, 1.0, 1.0, 1.1)
+DEAD_MS: Final = int(max(TIMEOUTS_MS) / min(RATES)) + 100
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class MoveWorld:
+    """Builds a world from a seed and runs it."""
+
+    faults_ms = FAULTS_MS
+
+    def __init__(self, seed: int, story: MoveStory | None = None) -> None:
+        self.story = story
+        self.loop = Loop(seed)
+        rng = self.loop.rng
+        self.settings = draw_settings(rng)
+        self.tick_ms = rng.choice((20, 40, 80))
+        self.faults = MoveFaults(rng)
+        self.probes = MoveProbes()
+        self.ledger = MoveLedger()
+        self.sides = {
+            side: SimSide(self.loop, side, self.ledger, rate=rng.choice(RATES)) for side in Side
+        }
+        self.ledger.sides = self.sides
+        self.store = MoveStore(self.loop, self.ledger)
+        self.feeds = SimFeeds(self)
+        self.requests = MoveRequests(self.store, self.ledger, self.probes)
+        self.messages = 0
+        self.hook = SimHook(self)
+        self.keeper: SimMoveKeeper | None = None
+        self.twins: list[SimMoveKeeper] = []
+        """Former keepers that live on."""
+        self.orphans: list[Running] = []
+        self.writers = Writers(self)
+        self.people = MovePeople(self)
+        self.healed = False
+        self._dead_until: Millis = 0
+        self._trace = blake2b(digest_size=16)
+
+    # --- running ------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Both phases. Raises `LawBroken`."""
+        faults = self.faults
+        self._boot()
+        self.writers.begin()
+        self.people.begin()
+        self.every(faults.crash_ms, self._crash_one)
+        self.every(faults.twin_ms, self._replace)
+        self.every(faults.pause_ms, self._pause)
+        self.every(faults.away_ms, self._away)
+        self.every(faults.failover_ms, self._fail_over)
+        self.every(faults.compare_ms, self._compare)
+        self.every(faults.dead_ms, self._all_die)
+        self.loop.run(FAULTS_MS)
+        self._heal()
+        self._run_until_live()
+        self.people.once_more(ends=False)
+        self._run_until_live()
+        self.people.once_more(ends=True)
+        self._run_until_live()
+        if self.store.record.facts.flips >= 4:
+            self.probes.hit(MoveProbe.MOVE_FLIPPED_OFTEN)
+
+    def _heal(self) -> None:
+        self.healed = True
+        self.faults.heal()
+        self._dead_until = 0
+        for twin in self.twins:
+            twin.crash(zombies=False)
+        for orphan in self.orphans:
+            orphan.cancel()
+        for side in self.sides.values():
+            side.away_until = 0
+        if self.keeper is None or not self.keeper.up:
+            self._boot()
+        else:
+            self.keeper.paused_until = 0
+
+    def _run_until_live(self) -> None:
+        why, closed_ms = "", 0
+        for _ in range(HEAL_MS_MAX // HEAL_STEP_MS):
+            self.loop.run(self.loop.now + HEAL_STEP_MS)
+            self._keep_kept()
+            self.people.settle()
+            open_ = any(side.writable for side in self.sides.values())
+            closed_ms = 0 if open_ else closed_ms + HEAL_STEP_MS
+            if closed_ms > CLOSED_MS_MAX:
+                what = f"no side lets writers through for {closed_ms} ms, and nothing goes wrong"
+                raise LawBroken(Law.LIVENESS, what, ABOUT)
+            why = missing(self)
+            if not why:
+                return
+        raise LawBroken(Law.LIVENESS, f"{HEAL_MS_MAX} ms after all faults: {why}", ABOUT)
+
+    def _keep_kept(self) -> None:
+        """A keeper that is over is followed by another: so the node does."""
+        keeper = self.keeper
+        if keeper is None or keeper.core.stage is Stage.ENDED:
+            if keeper is not None:
+                keeper.crash(zombies=False)
+            self._boot()
+
+    # --- mischief -----------------------------------------------------------------------------
+
+    def every(self, mean_ms: Millis, action: Callable[[], None]) -> None:
+        """Have it happen again and again, until the world heals."""
+        if not mean_ms:
+            return
+
+        def again() -> None:
+            if not self.healed:
+                action()
+                self.loop.after(self.loop.between(mean_ms // 2, mean_ms * 3 // 2), again)
+
+        self.loop.after(self.loop.between(0, mean_ms), again)
+
+    def _boot(self) -> None:
+        """A new keeper goes on from what is recorded."""
+        self.keeper = SimMoveKeeper(self)
+        self.loop.after(self.loop.between(0, self.tick_ms), self.keeper.tick)
+
+    def _boot_if_down(self) -> None:
+        if self.loop.now < self._dead_until:
+            self.loop.after(self._dead_until - self.loop.now + 1, self._boot_if_down)
+        elif self.keeper is None or not self.keeper.up or self.keeper.core.stage is Stage.ENDED:
+            self._boot()
+
+    def crash(self, keeper: SimMoveKeeper) -> None:
+        """It dies, and is followed by another after a while."""
+        self.note(keeper.name, "dies", "")
+        keeper.crash()
+        if self.keeper is keeper:
+            self.loop.after(self.loop.between(10, 600), self._boot_if_down)
+
+    def _crash_one(self) -> None:
+        if self.keeper is not None and self.keeper.up:
+            self.faults.count += 1
+            self.crash(self.keeper)
+
+    def _replace(self) -> None:
+        if self.keeper is not None and self.loop.now >= self._dead_until:
+            self.faults.count += 1
+            if self.keeper.up:
+                self.probes.hit(MoveProbe.MOVE_TWO_KEEPERS)
+                self.twins.append(self.keeper)
+                if self.loop.chance(0.2):
+                    self.keeper.tell_over()
+                elif self.loop.chance(0.75):
+                    self.keeper.paused_until = self.loop.now + self.loop.between(100, 2_500)
+            self._boot()
+
+    def _pause(self) -> None:
+        if self.keeper is not None:
+            self.faults.count += 1
+            self.keeper.paused_until = self.loop.now + self.loop.between(50, 1_500)
+
+    def _away(self) -> None:
+        self.faults.count += 1
+        side = self.loop.rng.choice(list(self.sides.values()))
+        side.away_until = self.loop.now + self.loop.between(50, 1_200)
+
+    def is_away(self, side: SimSide) -> bool:
+        """The server does not answer."""
+        return self.loop.now < side.away_until
+
+    def _fail_over(self) -> None:
+        feeds = list(self.feeds.book.values())
+        if feeds:
+            self.faults.count += 1
+            feed = self.loop.rng.choice(feeds)
+            if self.feeds.source(feed).blocked:
+                self.probes.hit(MoveProbe.MOVE_OWNER_LOST)
+            self.feeds.fail_over(feed)
+
+    def _compare(self) -> None:
+        """Somebody compares both sides, and holds the feed between them for it."""
+        feeds = list(self.feeds.book.values())
+        if feeds:
+            feed = self.loop.rng.choice(feeds)
+            sink, stands = self.feeds.sink(feed), self.feeds.stands(feed)
+            if stands is not None and sink.held(feed.key) is None and not self.is_away(sink):
+                self.faults.count += 1
+                until = sink.clock + self.loop.between(*COMPARE_MS)
+                sink.hold(feed.key, Hold(SOMEBODY, stands, until))
+
+    def _all_die(self) -> None:
+        """Every node is dead, for longer than any block lasts."""
+        self.faults.count += 1
+        for keeper in (*self.twins, self.keeper):
+            if keeper is not None and keeper.up:
+                keeper.crash(zombies=False)
+        for orphan in self.orphans:
+            orphan.cancel()
+        self._dead_until = self.loop.now + DEAD_MS
+        self.loop.after(DEAD_MS, self._check_dead, self._dead_until)
+        self.loop.after(DEAD_MS + 1, self._boot_if_down)
+
+    def _check_dead(self, until: Millis) -> None:
+        """Nobody helped: whoever had the traffic takes writes, unless it has given it away."""
+        if self.healed or until != self._dead_until:
+            return
+        record, side = self.store.record, self.sides[self.store.record.traffic]
+        flipped = any(one.step is Step.FLIP and one.state is StepState.DONE for one in record.steps)
+        if side.sealed or (flipped and not record.ended):
+            return
+        if side.blocked:
+            self.probes.hit(MoveProbe.MOVE_ALL_DEAD)
+        if not side.writable:
+            what = f"{DEAD_MS} ms after all keepers died the {side.side.value} takes no writes"
+            raise LawBroken(Law.LIVENESS, what, ABOUT)
+
+    # --- what happens -------------------------------------------------------------------------
+
+    def trace(self, who: str, event: MoveEvent) -> None:
+        """Every event that a core takes goes into the hash of the run."""
+        self.messages += 1
+        self._trace.update(_encode((self.loop.now, who, type(event).__name__, event)))
+        self.note(who, "takes", event)
+
+    def note(self, who: str, what: str, thing: Any) -> None:
+        """Something that belongs into the story."""
+        if self.story is not None:
+            self.story.note(self.loop.now, who, what, thing)
+
+    @property
+    def trace_hash(self) -> str:
+        """Equal for equal runs, whichever process ran them."""
+        return self._trace.hexdigest()
