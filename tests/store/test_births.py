@@ -33,7 +33,7 @@ def test_who_changes_an_endpoint_sees_the_feed_that_is_just_entered(sql: Place) 
     endpoints.write(SHOP)
     seen: list[str] = []
 
-    def look(_: EndpointEntry | None, found: list[FeedEntry]) -> None:
+    def look(_: EndpointEntry | None, found: list[FeedEntry], __: object) -> None:
         seen.extend(entry.feed for entry in found)
 
     remover = threading.Thread(target=lambda: endpoints.remove("shop", look))

@@ -4,8 +4,9 @@ A URL is kept as people wrote it. Where it holds a password, that password lies 
 which is as secret as the databases that it names; a reference (`${env:SHOP_PW}`) is kept as a
 reference, and every node looks it up where it runs. In memory it is a `Secret` from end to end.
 
-Feeds rely on endpoints by name. So whoever changes one, and whoever enters a feed, take turns, and
-look at each other's book in the same transaction: none is exchanged or removed under a feed.
+Feeds and moves rely on endpoints by name. So whoever changes one, and whoever enters a feed or a
+move, take turns, and look at each other's book in the same transaction: none is exchanged or
+removed under a feed or a move.
 """
 
 from collections.abc import Callable, Collection
@@ -19,6 +20,7 @@ from lockgate.model.secret import Secret
 from lockgate.model.value import Value
 from lockgate.store.births import take_turn
 from lockgate.store.feeds import FeedEntry, all_feeds
+from lockgate.store.moves import MoveEntry, all_moves
 from lockgate.store.tables import endpoints, upsert
 from lockgate.store.texts import fits, wanted
 from lockgate.store.transactions import Alive, Transactions
@@ -33,9 +35,9 @@ class EndpointEntry(Value, frozen=True):
     url: Secret
 
 
-Check: TypeAlias = Callable[[EndpointEntry | None, list[FeedEntry]], None]
-"""Looks at the entry that is to be changed, and at all feeds; raises what is to be said against it.
-Nobody enters a feed before the change is there."""
+Check: TypeAlias = Callable[[EndpointEntry | None, list[FeedEntry], list[MoveEntry]], None]
+"""Looks at the entry that is to be changed, at all feeds and moves; raises what is to be said
+against it. Nobody enters a feed or a move before the change is there."""
 
 
 class EndpointBook:
@@ -51,7 +53,7 @@ class EndpointBook:
         def work(connection: sa.Connection, _: Alive) -> tuple[None, bool]:
             take_turn(connection)
             if check is not None:
-                check(_found(connection, entry.name), all_feeds(connection))
+                check(_found(connection, entry.name), all_feeds(connection), all_moves(connection))
             connection.execute(upsert(connection, endpoints), row)
             return None, True
 
@@ -81,7 +83,7 @@ class EndpointBook:
         def work(connection: sa.Connection, _: Alive) -> tuple[bool, bool]:
             take_turn(connection)
             if check is not None:
-                check(_found(connection, name), all_feeds(connection))
+                check(_found(connection, name), all_feeds(connection), all_moves(connection))
             gone = connection.execute(sa.delete(endpoints).where(endpoints.c.name == name))
             return gone.rowcount > 0, gone.rowcount > 0
 
@@ -90,7 +92,7 @@ class EndpointBook:
 
 
 def unchanged(entries: Collection[EndpointEntry]) -> Callable[[sa.Connection], None]:
-    """For whoever enters a feed between these: raises Conflict unless they are as they were."""
+    """For whoever enters a feed or a move between these: raises Conflict when one was changed."""
 
     def check(connection: sa.Connection) -> None:
         for entry in entries:

@@ -75,6 +75,8 @@ class FeedEntry(Value, frozen=True):
     """It is removed also from where it cannot be cleared away."""
     left: tuple[str, ...] = ()
     """What such a removal has left behind, for people."""
+    move: str = ""
+    """The move that it belongs to, whose commands it goes by; empty: it is people's own."""
 
     def next_attempt(self) -> "FeedEntry":
         """The same feed, to be set up once more, with a slot that nobody else has used."""
@@ -162,10 +164,17 @@ class FeedBook:
 
         self.change(entry.feed, failed)
 
-    def change(self, feed: FeedId, how: Callable[[FeedEntry], FeedEntry]) -> FeedEntry:
-        """Have `how` change the entry as it is by now. Raises StaleOwner when there is none."""
+    def change(
+        self,
+        feed: FeedId,
+        how: Callable[[FeedEntry], FeedEntry],
+        check: Callable[[sa.Connection], None] = lambda _: None,
+    ) -> FeedEntry:
+        """Have `how` change the entry as it is by now. Raises StaleOwner when there is none, and
+        what `check` has to say against it."""
 
         def work(connection: sa.Connection, _: Alive) -> tuple[FeedEntry, bool]:
+            check(connection)
             found = _found(connection, feed, update=True)
             if found is None:
                 raise _stale(feed)

@@ -15,6 +15,10 @@
     reports           what a node says of the feeds on it
     history           who did what, when
     tokens            who may ask for what: digests
+    diffs             what was compared, and how far that is
+    diff_ranges       what came of each range of it
+    moves             what people asked moves to be, and how far each is
+    routes            where the traffic of tables goes that are moved
 
 Text compares by code point on every backend, so that records come in one order everywhere.
 On PostgreSQL the tables live in the schema `lockgate`, put there by the engine's
@@ -29,14 +33,20 @@ from sqlalchemy.dialects import postgresql, sqlite
 __all__ = [
     "SCHEMA",
     "changelog",
+    "diff_ranges",
+    "diffs",
     "endpoints",
     "feeds",
     "history",
+    "lake_tables",
+    "lakes",
     "leader",
     "log_shapes",
+    "moves",
     "nodes",
     "records",
     "reports",
+    "routes",
     "schema_changes",
     "schema_version",
     "scopes",
@@ -189,12 +199,67 @@ history = sa.Table(
     sa.Column("outcome", _text(), nullable=False),
 )
 
+lakes = sa.Table(
+    "lakes",
+    _metadata,
+    sa.Column("lake", _text(), primary_key=True),
+    sa.Column("wish", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+)
+
+lake_tables = sa.Table(
+    "lake_tables",
+    _metadata,
+    sa.Column("lake", _text(), primary_key=True),
+    sa.Column("table", _text(), primary_key=True),
+    sa.Column("incarnation", sa.BigInteger, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
 tokens = sa.Table(
     "tokens",
     _metadata,
     sa.Column("name", _text(), primary_key=True),
     sa.Column("role", _text(), nullable=False),
     sa.Column("digest", _text(), nullable=False),
+)
+
+diffs = sa.Table(
+    "diffs",
+    _metadata,
+    sa.Column("diff", _text(), primary_key=True),
+    sa.Column("attempt", sa.BigInteger, nullable=False),
+    sa.Column("state", _text(), nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
+diff_ranges = sa.Table(
+    "diff_ranges",
+    _metadata,
+    sa.Column("diff", _text(), primary_key=True),
+    sa.Column("table", _text(), primary_key=True),
+    sa.Column("no", sa.BigInteger, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
+moves = sa.Table(
+    "moves",
+    _metadata,
+    sa.Column("move", _text(), primary_key=True),
+    sa.Column("birth", sa.BigInteger, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("record", sa.Text, nullable=False),
+)
+
+routes = sa.Table(
+    "routes",
+    _metadata,
+    sa.Column("move", _text(), primary_key=True),
+    sa.Column("table", _text(), primary_key=True),
+    sa.Column("endpoint", _text(), nullable=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
 )
 
 

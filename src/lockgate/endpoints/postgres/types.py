@@ -34,6 +34,7 @@ __all__ = [
     "TEXT",
     "Unrepresentable",
     "arrow_type",
+    "from_bytes",
     "from_text",
     "to_text",
 ]
@@ -91,6 +92,21 @@ def arrow_type(column: Column) -> pa.DataType:
     if column.type_id:
         return _BY_OID.get(column.type_id, pa.string())
     return _BY_NAME.get(_MODIFIER.sub("", column.type), pa.string())
+
+
+def from_bytes(values: pa.Array, object_: str) -> pa.Array:
+    """Bytes (binary) as texts, if that is what they are."""
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise Unrepresentable(
+            "a text is not valid UTF-8",
+            object_=object_,
+            hint="a database with encoding SQL_ASCII may hold such texts; correct the row, or "
+            "leave the column out",
+            operation="decode",
+            cause=error,
+        ) from error
 
 
 def from_text(text: pa.Array, to: pa.DataType, object_: str) -> pa.Array:

@@ -20,6 +20,9 @@ from lockgate.store.migrations import (
     v4_feeds,
     v5_log_shapes,
     v6_service,
+    v7_lakes,
+    v8_diffs,
+    v9_moves,
 )
 from lockgate.store.tables import schema_version
 
@@ -34,6 +37,9 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     v4_feeds.migrate,
     v5_log_shapes.migrate,
     v6_service.migrate,
+    v7_lakes.migrate,
+    v8_diffs.migrate,
+    v9_moves.migrate,
 )
 """MIGRATIONS[n - 1] makes version n."""
 

@@ -1,10 +1,13 @@
 """Feeds share the log of a source: whose part is whose does not depend on what they are called."""
 
+import threading
+
 import psycopg
 
 from lockgate.endpoints.postgres.ddl.log import add_capture, install, remains, remove_capture
 from tests.endpoints.postgres.ddl.rig import FEED, Rig
 from tests.endpoints.postgres.ddl.test_following import SETUP
+from tests.support.waiting import until
 
 BY_NAME = (
     "ALTER TABLE lockgate.ddl_captures DROP CONSTRAINT ddl_captures_pkey, ADD PRIMARY KEY (feed)"
@@ -70,3 +73,30 @@ def test_a_log_that_knew_feeds_by_name_is_taken_over(follower: Rig) -> None:
     assert remove_capture(follower.source, "former") is False
     assert remove_capture(follower.source, "anew") is True
     assert remains(follower.source) == []
+
+
+def test_ddl_that_runs_while_the_last_feed_leaves_goes_through(follower: Rig) -> None:
+    """Its trigger has begun, and finds neither tables nor functions once it may look."""
+    _joined(follower, "alone")
+    with _session(follower) as user:
+        alter = "ALTER TABLE item ADD COLUMN extra integer"
+        altering = threading.Thread(target=user.execute, args=(alter,))
+        with follower.source.transaction():
+            assert remove_capture(follower.source, "alone") is True
+            altering.start()
+            until(lambda: _waits(follower, user))
+        altering.join()
+    found = follower.source.execute("SELECT * FROM item LIMIT 0").description
+    assert found is not None
+    assert "extra" in [column.name for column in found]
+
+
+def _waits(rig: Rig, user: psycopg.Connection) -> bool:
+    found = rig.source.execute(
+        "SELECT wait_event_type FROM pg_stat_activity WHERE pid = %s", (user.info.backend_pid,)
+    )
+    return found.fetchone() == ("Lock",)
+
+
+def _session(rig: Rig) -> psycopg.Connection:
+    return psycopg.connect(rig.source.info.dsn, password=rig.source.info.password)

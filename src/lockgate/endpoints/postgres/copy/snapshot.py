@@ -10,8 +10,11 @@ snapshots: PostgreSQL says so of these, and a copy would lose rows without a wor
 each table's file is read before the snapshot is taken, and compared when rows have been read.
 """
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+
+import psycopg
 
 from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.faults import faults
@@ -69,7 +72,12 @@ def held_snapshot(url: PostgresUrl, feed: FeedId, tables: Sequence[int]) -> Iter
             assert row is not None
             end = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'").fetchone()
             assert end is not None
-        yield Held(row[0], row[1], int(end[0]), dict(storage))
+        try:
+            yield Held(row[0], row[1], int(end[0]), dict(storage))
+        finally:
+            # It has only read: that the server is gone now is nothing to fail for.
+            with contextlib.suppress(psycopg.Error):
+                connection.rollback()
 
 
 def log_end(url: PostgresUrl, feed: FeedId) -> Position:

@@ -1,7 +1,7 @@
 """The statements of a copy: which rows of a table, which columns, in which form."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, LiteralString
 
 from psycopg import sql
 
@@ -24,11 +24,28 @@ __all__ = [
 _TID: Final = sql.SQL("tid")
 
 
-def copy_out(table: CopyTable, condition: sql.Composable) -> sql.Composed:
-    """Read the rows that meet the condition."""
+def copy_out(
+    table: CopyTable,
+    condition: sql.Composable,
+    form: LiteralString = "",
+    *,
+    ordered: bool = False,
+) -> sql.Composed:
+    """Read the rows that meet the condition; in the table's form, if nothing else is said.
+
+    `ordered`: in the order of the key.
+    """
     columns = sql.SQL(", ").join(read_as(name, table.masks.get(name)) for name in table.columns)
-    return sql.SQL("COPY (SELECT {} FROM {} WHERE {}) TO STDOUT (FORMAT {})").format(
-        columns, from_table(table), condition, _form(table)
+    order: sql.Composable = sql.SQL("")
+    if ordered and table.key:
+        names = (sql.Identifier(each.column.name) for each in table.key)
+        order = sql.SQL(" ORDER BY {}").format(sql.SQL(", ").join(names))
+    return sql.SQL("COPY (SELECT {} FROM {} WHERE {}{}) TO STDOUT (FORMAT {})").format(
+        columns,
+        from_table(table),
+        condition,
+        order,
+        sql.SQL(form) if form else _form(table),
     )
 
 

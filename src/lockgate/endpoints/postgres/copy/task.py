@@ -12,19 +12,14 @@ Whatever happens to a part is in its receipt; the item's other parts are tried a
 
 import time
 from contextlib import suppress
-from typing import Final
 
 import msgspec
 import psycopg
-from psycopg import sql
 
-from lockgate.endpoints.keys import is_whole
-from lockgate.endpoints.postgres.connect import connect
-from lockgate.endpoints.postgres.copy.items import CopyItem, CopyPart, CopyReceipt, CopyTable
-from lockgate.endpoints.postgres.copy.narrow import where_share
-from lockgate.endpoints.postgres.copy.pipe import Piped, SourceError, pipe
-from lockgate.endpoints.postgres.copy.snapshot import SOURCE_OPTIONS, TableRewritten
-from lockgate.endpoints.postgres.copy.statements import copy_in, copy_out, where_chunk
+from lockgate.endpoints.postgres.copy.items import CopyItem, CopyPart, CopyReceipt
+from lockgate.endpoints.postgres.copy.pipe import Piped, pipe
+from lockgate.endpoints.postgres.copy.session import SnapshotSession
+from lockgate.endpoints.postgres.copy.statements import copy_in, copy_out
 from lockgate.endpoints.postgres.faults import fault, faults
 from lockgate.endpoints.postgres.sink.apply import quieten
 from lockgate.endpoints.postgres.sink.gate import Refused, chunk_done, enter_copy
@@ -58,14 +53,14 @@ class _Copier:
         self._item = item
         self._from = PostgresUrl.from_wire(item.source)
         self._to = PostgresUrl.from_wire(item.target)
-        self._source: psycopg.Connection | None = None
+        self._source = SnapshotSession(self._from, item.feed, item.snapshot_id)
         self._target: psycopg.Connection | None = None
 
     def close(self) -> None:
-        for connection in (self._source, self._target):
-            if connection is not None:
-                connection.close()
-        self._source = self._target = None
+        self._source.close()
+        if self._target is not None:
+            self._target.close()
+        self._target = None
 
     def receipt(self, part: CopyPart) -> CopyReceipt:
         """Copy one part, and say what came of it."""
@@ -93,17 +88,13 @@ class _Copier:
             if not enter_copy(cursor, item.feed, part.span, part.token, chunk.no, part.run):
                 target.rollback()
                 return chunk.rows, chunk.bytes
-            source = self._source_session()
+            source = self._source.open()
             target.execute("SET LOCAL client_min_messages = error")
             quiet = quieten(target)
-            try:
-                done = self._pipe(source, target, part)
-                _check_storage(source, part.table)
-                _check_names(self._from, part.table)
-            except SourceError as error:
-                raise fault(
-                    error.error, object_=self._about_source(part), operation="copy"
-                ) from error
+            with self._source.errors(part.table):
+                out = copy_out(part.table, self._source.condition(part.table, chunk))
+                done = pipe(source, out, target, copy_in(part.table))
+                self._source.check(part.table)
             if done.rows_written != done.rows_read:
                 raise self._discarded(part, done, quiet)
             chunk_done(
@@ -119,31 +110,7 @@ class _Copier:
             target.commit()
         return done.rows_written, done.bytes
 
-    def _pipe(
-        self, source: psycopg.Connection, target: psycopg.Connection, part: CopyPart
-    ) -> Piped:
-        table = part.table
-        condition: sql.Composable = where_chunk(table, part.chunk)
-        if table.key and not is_whole(part.chunk.keys):
-            try:
-                condition = where_share(source, table, condition, part.chunk.keys)
-            except psycopg.Error as error:
-                raise SourceError(error) from error
-        return pipe(source, copy_out(table, condition), target, copy_in(table))
-
     # --- sessions ---------------------------------------------------------------------------------
-
-    def _source_session(self) -> psycopg.Connection:
-        if self._source is None:
-            connection = connect(
-                self._from, purpose=f"{self._item.feed} copy", options=SOURCE_OPTIONS
-            )
-            self._source = connection
-            with faults(object_=self._from.label, operation="join the snapshot"):
-                connection.execute(
-                    sql.SQL("SET TRANSACTION SNAPSHOT {}").format(self._item.snapshot_id)
-                )
-        return self._source
 
     def _target_session(self, part: CopyPart) -> psycopg.Connection:
         if self._target is None:
@@ -160,9 +127,6 @@ class _Copier:
 
     # --- words ------------------------------------------------------------------------------------
 
-    def _about_source(self, part: CopyPart) -> str:
-        return f"{part.table.source}, {self._from.label}"
-
     def _about_target(self, part: CopyPart) -> str:
         return f"{part.table.target}, {self._to.label}"
 
@@ -174,65 +138,3 @@ class _Copier:
             hint=f"see whether a trigger of the table discards rows: it {why}",
             operation="copy",
         )
-
-
-def _check_storage(source: psycopg.Connection, table: CopyTable) -> None:
-    """Reading has locked the table, so if its file is still the one of before, it was all along."""
-    try:
-        row = source.execute(
-            "SELECT count(*) FROM unnest(%s::oid[], %s::oid[]) AS w(oid, node) "
-            "WHERE pg_relation_filenode(w.oid) IS DISTINCT FROM w.node",
-            ([oid for oid, _ in table.storage], [node for _, node in table.storage]),
-        ).fetchone()
-    except psycopg.Error as error:
-        raise SourceError(error) from error
-    if row is None or row[0]:
-        raise _rewritten(table, "the table was rewritten or truncated while it was copied")
-
-
-_CHANGED: Final = """
-SELECT NOT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                   WHERE c.oid = %(oid)s AND (n.nspname, c.relname) = (%(schema)s, %(name)s)),
-       EXISTS (SELECT FROM unnest(%(numbers)s::int2[], %(names)s::text[], %(types)s::oid[])
-                           AS w(number, name, type)
-               WHERE NOT EXISTS (SELECT FROM pg_attribute a
-                                 WHERE a.attrelid = %(oid)s AND a.attnum = w.number
-                                 AND a.attname = w.name AND a.atttypid = w.type
-                                 AND NOT a.attisdropped))
-"""
-
-
-def _check_names(source: PostgresUrl, table: CopyTable) -> None:
-    """Rows of the snapshot are read by the names of now, of the table and of its columns.
-
-    So they must be the same table and columns as when the snapshot was taken. Asked outside of it,
-    while what was read is still locked.
-    """
-    if not table.oid:
-        return
-    with (
-        connect(source, purpose="copy check", autocommit=True) as connection,
-        faults(object_=str(table.source), operation="look at the columns"),
-    ):
-        asked = {
-            "oid": table.oid,
-            "schema": table.source.schema,
-            "name": table.source.name,
-            "numbers": [number for number, _, _ in table.numbers],
-            "names": [name for _, name, _ in table.numbers],
-            "types": [type_ for _, _, type_ in table.numbers],
-        }
-        row = connection.execute(_CHANGED, asked).fetchone()
-    if row is None or row[0]:
-        raise _rewritten(table, "the table got another name while it was copied")
-    if row[1]:
-        raise _rewritten(table, "columns of the table were changed while it was copied")
-
-
-def _rewritten(table: CopyTable, what: str) -> TableRewritten:
-    return TableRewritten(
-        what,
-        object_=str(table.source),
-        hint="what is left of it is copied again, from a new snapshot",
-        operation="copy",
-    )

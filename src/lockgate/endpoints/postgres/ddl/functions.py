@@ -21,7 +21,7 @@ from typing import Final
 from lockgate.endpoints.postgres.connect import TEXT_FORMS
 from lockgate.endpoints.postgres.schema.catalog import DESCRIBE
 
-__all__ = ["HELPERS", "PATH", "SETTINGS", "TABLES", "VERSION"]
+__all__ = ["HELPERS", "PATH", "SETTINGS", "TABLES", "VERSION", "told"]
 
 VERSION: Final = 1
 """Of the functions, and of what they write."""
@@ -56,6 +56,21 @@ SETTINGS: Final = f"{PATH} " + " ".join(
     f"SET {name} = '{value}'" for name, value in {**TEXT_FORMS, "jit": "off"}.items()
 )
 """As on every connection of ours. Compiling a query that runs once takes longer than the query."""
+
+
+def told(tag: str, feed: str = "NULL") -> str:
+    """A handler's statements: have the error in the log, and fail by nothing.
+
+    Whoever runs this may have begun before the last feed left and took the log with it, this
+    very function's helpers included.
+    """
+    return f"""
+    BEGIN
+        PERFORM lockgate.ddl_failed({tag}, SQLSTATE || ' ' || SQLERRM, {feed});
+    EXCEPTION WHEN OTHERS THEN
+        RAISE WARNING 'Lockgate could not log this % for its feeds: %', {tag}, SQLERRM;
+    END;"""
+
 
 _DESCRIBE: Final = f"""
 CREATE OR REPLACE FUNCTION lockgate.ddl_describe(tables oid[]) RETURNS SETOF jsonb
@@ -166,8 +181,7 @@ BEGIN
     END IF;
     PERFORM set_config('lockgate.truncating', coalesce(array_to_string(list, ','), ''), true);
     RETURN NULL;
-EXCEPTION WHEN OTHERS THEN
-    PERFORM lockgate.ddl_failed('TRUNCATE', SQLSTATE || ' ' || SQLERRM, NULL);
+EXCEPTION WHEN OTHERS THEN{told("'TRUNCATE'")}
     RETURN NULL;
 END
 $lockgate$
@@ -237,8 +251,7 @@ BEGIN
               AND name COLLATE "C" ~ ('^(?:' || (f.filter ->> 1) || ')$');
             EXECUTE format('ALTER PUBLICATION %I ADD TABLE %I.%I%s', capture.publication,
                            schema, name, coalesce(filter, ''));
-        EXCEPTION WHEN OTHERS THEN
-            PERFORM lockgate.ddl_failed(tag, SQLSTATE || ' ' || SQLERRM, capture.feed);
+        EXCEPTION WHEN OTHERS THEN{told("tag", "capture.feed")}
         END;
     END LOOP;
     RETURN watched;
@@ -262,8 +275,6 @@ BEGIN
     INSERT INTO lockgate.ddl_log (tag, statement, objects)
     VALUES ('failed', left(coalesce(current_query(), ''), 100000),
             jsonb_build_object('version', {VERSION}, 'tag', tag, 'error', error, 'feed', feed));
-EXCEPTION WHEN OTHERS THEN
-    RAISE WARNING 'Lockgate could not log this % for its feeds: %', tag, SQLERRM;
 END
 $lockgate$
 """

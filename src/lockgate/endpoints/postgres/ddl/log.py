@@ -43,6 +43,7 @@ __all__ = [
     "installed_version",
     "remains",
     "remove_capture",
+    "remove_unused",
     "stragglers",
     "trim",
 ]
@@ -259,6 +260,21 @@ def remove_capture(connection: psycopg.Connection, publication: str) -> bool:
         return True
 
 
+def remove_unused(connection: psycopg.Connection) -> bool:
+    """Take the log away if it was installed for a feed that never came. False: somebody reads it,
+    or there is none."""
+    label = _label(connection)
+    with faults(object_=label, operation="remove the DDL log"), connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        if installed_version(connection) is None:
+            return False
+        row = connection.execute("SELECT EXISTS (SELECT FROM lockgate.ddl_captures)").fetchone()
+        if row == (True,):
+            return False
+        _remove(connection)
+        return True
+
+
 _SILENT_ONCE: Final = """
 SELECT n.nspname, c.relname FROM lockgate.ddl_identities i
 JOIN pg_class c ON c.oid = i.oid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -303,7 +319,7 @@ def _remove(connection: psycopg.Connection) -> None:
     script = [
         f"DROP FUNCTION IF EXISTS lockgate.{signature}"
         for signature in reversed(FUNCTIONS)
-        if all(free) or signature not in _NEEDED_BY_GUARDS
+        if all(free) or signature != "ddl_on_truncate()"
     ]
     connection.execute("; ".join([*script, f"DROP TABLE IF EXISTS {_TABLES}"]))
     if made:
@@ -313,9 +329,6 @@ def _remove(connection: psycopg.Connection) -> None:
                 connection.execute("DROP SCHEMA lockgate")
         except errors.DependentObjectsStillExist:
             pass
-
-
-_NEEDED_BY_GUARDS: Final = ("ddl_on_truncate()", "ddl_failed(text, text, text)")
 
 
 def remains(connection: psycopg.Connection) -> list[str]:

@@ -45,10 +45,8 @@ class SchemaChangeUnsupported(Terminal):
     code = "schema-change-unsupported"
 
 
-def compose_step(
-    step: SchemaStep, choose: Chooser, *, feed: FeedId, facts: TargetFacts
-) -> list[sql.Composed]:
-    """The statements, in order. Raises for a step that cannot be carried over."""
+def require_supported(step: SchemaStep) -> None:
+    """Raise for a step that cannot be carried over."""
     if step.unsupported is not None:
         table, change = step.unsupported
         raise SchemaChangeUnsupported(
@@ -57,6 +55,13 @@ def compose_step(
             hint=change.hint,
             operation="write a schema change",
         )
+
+
+def compose_step(
+    step: SchemaStep, choose: Chooser, *, feed: FeedId, facts: TargetFacts
+) -> list[sql.Composed]:
+    """The statements, in order. Raises for a step that cannot be carried over."""
+    require_supported(step)
     mark = sql.SQL("SELECT set_config('lockgate.feed', {}, true)").format(sql.Literal(feed))
     plans = [(_plan(c.before, choose), _plan(c.after, choose), c) for c in step.tables]
     return [mark, *_in_order(plans, step.forms, facts)]

@@ -10,7 +10,7 @@ writes one row for the command. See `functions.py` for what they owe to the sour
 
 from typing import Final
 
-from lockgate.endpoints.postgres.ddl.functions import HELPERS, PATH, SETTINGS, VERSION
+from lockgate.endpoints.postgres.ddl.functions import HELPERS, PATH, SETTINGS, VERSION, told
 
 __all__ = ["FUNCTIONS", "TRIGGERS"]
 
@@ -130,9 +130,9 @@ DECLARE
     touched oid[];
     stack text;
 BEGIN
-    -- Our own triggers on partitions change nothing that is described.
+    -- Our own triggers, on partitions and of guards, change nothing that is described.
     GET DIAGNOSTICS stack = PG_CONTEXT;
-    IF stack ~ 'PL/pgSQL function lockgate\\.ddl_guard\\(oid\\) line' THEN
+    IF stack ~ 'PL/pgSQL function lockgate\\.(ddl_guard|guard_always)\\(oid[][]*\\) line' THEN
         RETURN;
     END IF;
     WITH commands AS MATERIALIZED (
@@ -162,8 +162,7 @@ BEGIN
         PERFORM lockgate.ddl_record(tg_tag, lockgate.ddl_roots(touched), '{{}}',
                                     lockgate.ddl_forms());
     END IF;
-EXCEPTION WHEN OTHERS THEN
-    PERFORM lockgate.ddl_failed(tg_tag, SQLSTATE || ' ' || SQLERRM, NULL);
+EXCEPTION WHEN OTHERS THEN{told("tg_tag")}
 END
 $lockgate$
 """
@@ -200,8 +199,7 @@ BEGIN
             tg_tag, lockgate.ddl_roots(touched || dropped), coalesce(dropped, '{{}}'),
             lockgate.ddl_forms());
     END IF;
-EXCEPTION WHEN OTHERS THEN
-    PERFORM lockgate.ddl_failed(tg_tag, SQLSTATE || ' ' || SQLERRM, NULL);
+EXCEPTION WHEN OTHERS THEN{told("tg_tag")}
 END
 $lockgate$
 """
@@ -218,8 +216,7 @@ BEGIN
         nullif(current_setting('lockgate.rewritten', true), ''),
         coalesce(pg_partition_root(table_oid)::oid, table_oid)
         || ':' || pg_event_trigger_table_rewrite_reason()), true);
-EXCEPTION WHEN OTHERS THEN
-    PERFORM lockgate.ddl_failed(tg_tag, SQLSTATE || ' ' || SQLERRM, NULL);
+EXCEPTION WHEN OTHERS THEN{told("tg_tag")}
 END
 $lockgate$
 """

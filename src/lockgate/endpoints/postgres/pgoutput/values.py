@@ -16,7 +16,7 @@ from lockgate.endpoints.postgres.pgoutput.loads import SPARE, Loads
 from lockgate.endpoints.postgres.pgoutput.malformed import Malformed
 from lockgate.endpoints.postgres.pgoutput.relations import Mask, MaskKind
 from lockgate.endpoints.postgres.pgoutput.tuples import Cells, Flags
-from lockgate.endpoints.postgres.types import Unrepresentable, from_text
+from lockgate.endpoints.postgres.types import from_bytes, from_text
 
 __all__ = ["SPAN_MAX", "Window", "column", "masked"]
 
@@ -46,17 +46,7 @@ def column(window: Window, cells: Cells, to: pa.DataType, object_: str) -> pa.Ar
     taken = _taken(window, cells, pa.binary())
     if to != pa.string():
         return from_text(_viewed(taken, pa.string()), to, object_)
-    try:
-        return taken.cast(pa.string())
-    except pa.ArrowInvalid as error:
-        raise Unrepresentable(
-            "a text is not valid UTF-8",
-            object_=object_,
-            hint="a database with encoding SQL_ASCII may hold such texts; correct the row, or "
-            "leave the column out",
-            operation="decode",
-            cause=error,
-        ) from error
+    return from_bytes(taken, object_)
 
 
 def masked(window: Window, cells: Cells, mask: Mask) -> pa.Array:

@@ -140,6 +140,7 @@ def compose_table(plan: TablePlan, facts: TargetFacts) -> Composition:
         statement += by
     made.statements.append(statement)
     made.statements += [compose_partition(plan, partition) for partition in source.partitions]
+    made.statements += _identities(plan)
     for column in plan.columns:
         if column.default is not None and not column.generated:
             made.statements += _sequence_of_default(plan, column)
@@ -279,6 +280,23 @@ def compose_partition(plan: TablePlan, partition: PartitionDefinition) -> sql.Co
     if partition.key is not None:
         statement += sql.SQL(" PARTITION BY {}").format(deparsed(partition.key))
     return statement
+
+
+def _identities(plan: TablePlan) -> Iterator[sql.Composed]:
+    """Whole rows in the log, where the source has them: another feed may begin at this table, such
+    as the one back. An index that identifies rows is only built later; whole rows do as well."""
+    source = plan.source
+    full = sql.SQL("ALTER TABLE ONLY {} REPLICA IDENTITY FULL")
+    if _in_whole(source.replica_identity, source.primary_key is not None):
+        yield full.format(identifier(plan.target))
+    for each in source.partitions:
+        if each.kind == "r" and _in_whole(each.replica_identity, each.has_primary_key):
+            name = partition_name(each.table, source.table, plan.target)
+            yield full.format(identifier(name))
+
+
+def _in_whole(replica_identity: str, has_key: bool) -> bool:
+    return replica_identity == "f" or (replica_identity == "i" and not has_key)
 
 
 # --- constraints --------------------------------------------------------------------------------

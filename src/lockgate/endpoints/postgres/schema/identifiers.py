@@ -11,7 +11,7 @@ from psycopg import sql
 
 from lockgate.model.tables import TableName
 
-__all__ = ["clipped", "collate", "deparsed", "identifier", "kin", "partition_name"]
+__all__ = ["clipped", "collate", "deparsed", "identifier", "kin", "partition_name", "set_aside"]
 
 NAME_BYTES_MAX: Final = 63
 """PostgreSQL cuts longer names, silently."""
@@ -41,6 +41,19 @@ def clipped(name: str, salt: str = "") -> str:
         return name
     mark = hashlib.sha256(f"{salt}\0{name}".encode()).hexdigest()[:8]
     return raw[: NAME_BYTES_MAX - 9].decode("utf-8", "ignore") + "_" + mark
+
+
+def set_aside(table: TableName) -> TableName:
+    """What a table is called that has moved away and is kept: `_orders_old`.
+
+    The ending stays, however long the name is.
+    """
+    name = f"_{table.name}_old"
+    if len(name.encode()) > NAME_BYTES_MAX:
+        mark = hashlib.sha256(table.name.encode()).hexdigest()[:8]
+        head = f"_{table.name}".encode()[: NAME_BYTES_MAX - 13].decode("utf-8", "ignore")
+        name = f"{head}_{mark}_old"
+    return TableName(table.schema, name)
 
 
 def kin(name: str, table: TableName, target: TableName) -> str:

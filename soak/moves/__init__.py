@@ -1,0 +1,20 @@
+"""Moves under SIGKILL, under load, and again and again.
+
+    python -m soak.moves matrix [--commands switch,cancel] [--victims keeper] [--cells N]
+    python -m soak.moves flips [--flips 10] [--writers 4]
+    python -m soak.moves renames [--rounds 200] [--at-once 5]
+
+*matrix*: a cell is a command × a step of it × before or after it acts × whom SIGKILL hits: the
+node that keeps the move, so that another one goes on; or all nodes, which are then started again.
+For each: stand the step still (`soak.failpoints`), kill, and let the others see to it. A command is
+then either done or put back, as its step says; nothing else. All the while a prober writes at both
+sides at once, in transactions that it rolls back: never are both open, never none for longer than a
+flip may take. A writer with a ledger of its own finds every row that was acknowledged, once.
+
+*flips*: there and back under load, by writers that follow the routes. *renames*: complete --rename
+under heavy writes, of small tables, several at a time.
+
+    ledger     writers, and what was acknowledged to them    prober     who can write where
+    world      nodes, sides, moves                           leftovers  what a move must not leave
+    cells, trial   the matrix     flips     renames
+"""

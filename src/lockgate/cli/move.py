@@ -1,0 +1,357 @@
+"""`lockgate move`: move tables to another database, step by step, with a way back.
+
+Commands are waited for with their steps on stderr (`move_waiting.py`). They go on by themselves
+when Ctrl-C ends the waiting.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+
+from lockgate.cli import asking, completion, output
+from lockgate.cli.diff import RepairFlag, waited_for
+from lockgate.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from lockgate.client import Client
+    from lockgate.model.move_status import MoveOutcome, MoveStatus
+
+__all__ = ["app"]
+
+INTERRUPTED: Final = 130
+"""What shells say of a command that Ctrl-C ended."""
+
+app = typer.Typer(help="Tables on their way to another database: copy, switch, reverse, complete.")
+
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show the steps that would be done, and change nothing.")
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout", min=1, max=3600, metavar="S", help="Writers are blocked no longer than this."
+    ),
+]
+MaxLag = Annotated[
+    float,
+    typer.Option(
+        "--max-lag", min=0, max=86_400, metavar="S", help="Refuse when the feed is further behind."
+    ),
+]
+
+
+@app.callback()
+def _move() -> None:
+    """Tables on their way to another database: copy, switch, reverse, complete."""
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The new move's name.")],
+    more: Annotated[list[str] | None, typer.Argument(metavar="PATTERN", hidden=True)] = None,
+    *,
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="EP",
+            help="The endpoint that has the tables.",
+            autocompletion=completion.endpoints,
+        ),
+    ],
+    target: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="EP",
+            help="The endpoint that gets them.",
+            autocompletion=completion.endpoints,
+        ),
+    ],
+    tables: Annotated[
+        list[str],
+        typer.Option(
+            "--tables",
+            metavar="PATTERN…",
+            help="schema.table with * and ?; !pattern leaves out. Several may follow.",
+        ),
+    ],
+    defer_indexes: Annotated[
+        bool,
+        typer.Option(
+            "--defer-indexes/--no-defer-indexes",
+            help="Build indexes and foreign keys at the target when the rows are there.",
+        ),
+    ] = True,
+    hook: Annotated[
+        str,
+        typer.Option(
+            "--hook", metavar="NAME", help="Run at each flip: [hooks.NAME] of the server's config."
+        ),
+    ] = "",
+    dry_run: DryRun = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until all rows are copied and indexes are built.")
+    ] = False,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> int:
+    """Begin a move: copy the tables to the target, and follow every change.
+
+    Nothing changes for applications before `move switch`. Asking again for the same move is no
+    error.
+    """
+    from lockgate.cli import move_show
+    from lockgate.model.move_config import read_move_config
+
+    wish = {
+        "source": source,
+        "target": target,
+        "tables": [*tables, *(more or ())],
+        "defer_indexes": defer_indexes,
+        "hook": hook,
+    }
+    read_move_config({"name": name, **wish})
+    with asking.node(url, home) as lg:
+        if dry_run:
+            planned = lg.moves.plan(name, **wish)  # type: ignore[arg-type]
+            return move_show.outcome(planned, name, "", as_json=as_json)
+        status = lg.moves.create(name, **wish)  # type: ignore[arg-type]
+        if wait:
+            status = _copied(lg, name)
+    _show(status, as_json=as_json)
+    return _failed(status)
+
+
+@app.command("list")
+def list_(
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> None:
+    """All moves: how far they are, and where the traffic is."""
+    with asking.node(url, home) as lg:
+        found = list(lg.moves.list())
+    if as_json:
+        output.result({"items": found})
+        return
+    from lockgate.cli import move_show
+
+    move_show.moves(found)
+
+
+@app.command()
+def status(
+    name: asking.MoveName,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> None:
+    """How a move is, the steps of its last command, and what can be done next."""
+    with asking.node(url, home) as lg:
+        _show(lg.moves.status(name), as_json=as_json)
+
+
+@app.command()
+def watch(
+    name: asking.MoveName,
+    *,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0.1, metavar="S", help="How often to look.")
+    ] = 1.0,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> None:
+    """Go on showing a move until it is over, or until Ctrl-C.
+
+    With --json it waits until nothing is copied and no command is under way, and then shows the
+    status.
+    """
+    from lockgate.cli import move_waiting
+
+    with asking.node(url, home) as lg:
+        if as_json:
+            output.result(lg.moves.wait(name))
+        else:
+            move_waiting.watch(lambda: lg.moves.status(name), interval)
+
+
+@app.command()
+def diff(
+    name: asking.MoveName,
+    *,
+    repair: RepairFlag = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the move's last diff, which failed.")
+    ] = False,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> int:
+    """Compare both sides row by row, as of one position. Exit 0 when they are equal, 1 when not.
+
+    Nobody has to stop writing. The side that has the traffic is right, and the other one is held
+    against it.
+    """
+    return waited_for(
+        lambda lg: lg.moves.start_diff(name, repair=repair, resume=resume), url, home, as_json
+    )
+
+
+@app.command()
+def switch(
+    name: asking.MoveName,
+    *,
+    dry_run: DryRun = False,
+    timeout: Timeout = 30.0,
+    max_lag: MaxLag = 10.0,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> int:
+    """Have the target take the traffic. The source follows it from then on.
+
+    Writers at the source are blocked while the target catches up. What does not work within the
+    timeout is put back: exit 1, and the source is as it was.
+    """
+    return _carried_out(
+        lambda lg: lg.moves.switch(name, dry_run=dry_run, timeout_s=timeout, max_lag_s=max_lag),
+        *(name, "switch", "the target has the traffic", url, home, as_json),
+    )
+
+
+@app.command()
+def reverse(
+    name: asking.MoveName,
+    *,
+    dry_run: DryRun = False,
+    timeout: Timeout = 30.0,
+    max_lag: MaxLag = 10.0,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> int:
+    """Have the source take the traffic back, with everything that was written at the target."""
+    return _carried_out(
+        lambda lg: lg.moves.reverse(name, dry_run=dry_run, timeout_s=timeout, max_lag_s=max_lag),
+        *(name, "reverse", "the source has the traffic", url, home, as_json),
+    )
+
+
+@app.command()
+def complete(
+    name: asking.MoveName,
+    *,
+    rename: Annotated[
+        bool, typer.Option("--rename", help="The source's tables get the names _TABLE_old.")
+    ] = False,
+    drop: Annotated[bool, typer.Option("--drop", help="The source's tables are dropped.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="They stay, guarded: nobody can write to them.")
+    ] = False,
+    dry_run: DryRun = False,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> int:
+    """End a move that is switched. There is no way back from it."""
+    ways = {"rename": rename, "drop": drop, "keep": keep}
+    chosen = [way for way, said in ways.items() if said]
+    if len(chosen) != 1:
+        raise UsageError(
+            "what becomes of the source's tables is to be said, once",
+            object_="lockgate move complete",
+            hint="give one of --rename, --drop and --keep",
+        )
+    way: Literal["rename", "drop", "keep"] = chosen[0]  # type: ignore[assignment]
+    return _carried_out(
+        lambda lg: lg.moves.complete(name, way, dry_run=dry_run),
+        *(name, "complete", "the move is completed", url, home, as_json),
+    )
+
+
+@app.command()
+def cancel(
+    name: asking.MoveName,
+    *,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the copies at the target as they are.")
+    ] = False,
+    dry_run: DryRun = False,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> int:
+    """End a move that is not switched, and drop its copies at the target."""
+    return _carried_out(
+        lambda lg: lg.moves.cancel(name, keep=keep, dry_run=dry_run),
+        *(name, "cancel", "the move is cancelled", url, home, as_json),
+    )
+
+
+@app.command()
+def remove(
+    name: asking.MoveName,
+    url: asking.UrlOption = None,
+    home: asking.HomeOption = None,
+    as_json: output.JsonFlag = False,
+) -> None:
+    """Forget a move that is completed or cancelled. Its tables are not touched."""
+    with asking.node(url, home) as lg:
+        lg.moves.remove(name)
+    if as_json:
+        output.result({"name": name, "removed": True})
+    else:
+        output.line(f"forgot the move {name}")
+
+
+# --- inside ---------------------------------------------------------------------------------------
+
+
+def _carried_out(
+    verb: "Callable[[Client], MoveOutcome]",
+    name: str,
+    command: str,
+    done: str,
+    url: str | None,
+    home: Path | None,
+    as_json: bool,
+) -> int:
+    from lockgate.cli import move_show, move_waiting
+
+    with asking.node(url, home) as lg:
+        try:
+            outcome = move_waiting.looked_on(lg, name, command, lambda: verb(lg))
+        except KeyboardInterrupt:
+            move_show.left_running(name, as_json=as_json)
+            return INTERRUPTED
+    return move_show.outcome(outcome, name, done, as_json=as_json)
+
+
+def _copied(lg: "Client", name: str) -> "MoveStatus":
+    from lockgate.cli import move_waiting
+
+    return move_waiting.copied(lg, name)
+
+
+def _failed(status: "MoveStatus") -> int:
+    from lockgate.model.moves import MoveState
+
+    if status.state is not MoveState.ERROR:
+        return 0
+    hint = "; ".join(status.next_steps)
+    output.error(f"the move is recorded and has failed ({status.name}): {status.error}", hint)
+    return 1
+
+
+def _show(status: "MoveStatus", *, as_json: bool) -> None:
+    if as_json:
+        output.result(status)
+        return
+    from lockgate.cli import move_show
+
+    move_show.status(status)

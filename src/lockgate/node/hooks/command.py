@@ -1,0 +1,173 @@
+"""A hook that is a program of the user's.
+
+    /usr/local/bin/point-dns shop      run by no shell, in its own process group
+        LOCKGATE_PHASE=before          before, after or undo
+        stdin: {"move": …, "tables": […], …}
+                 │
+                 ├── exits 0             done; its last line is the detail
+                 ├── exits otherwise     failed, with what it said last
+                 └── takes too long      it and whatever it started are killed
+
+Its environment is made here and holds nothing of the server's, whose own may hold passwords. Tables
+come on stdin, for there may be more of them than an environment takes. What it says is kept in the
+move's record, so what looks like a secret is masked first.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from lockgate.model.looks import by_look
+from lockgate.node.hooks.port import HookContext, HookFailed, HookUnfit
+
+__all__ = ["CommandHook"]
+
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_KEPT_BYTES: Final = 16 * 1024
+"""Of what it says, the end."""
+_SAID_MAX: Final = 500
+"""Of that, what goes into a record."""
+_LOOK_MS: Final = 20
+
+
+class CommandHook:
+    """One program, run for each verb."""
+
+    def __init__(self, name: str, command: Sequence[str], timeout_s: float) -> None:
+        self._name = name
+        self._command = list(command)
+        self._timeout_s = timeout_s
+
+    def check(self, ctx: HookContext) -> str:
+        """Whether the program is there; whether it works, only it knows."""
+        del ctx
+        program = self._command[0]
+        if not (Path(program).is_file() and os.access(program, os.X_OK)):
+            raise self._unfit("there is no such program, or it may not be run")
+        return f"hook {self._name}: would run {program}"
+
+    def before(self, ctx: HookContext) -> str:
+        return self._run("before", ctx)
+
+    def after(self, ctx: HookContext) -> str:
+        return self._run("after", ctx)
+
+    def undo(self, ctx: HookContext) -> str:
+        return self._run("undo", ctx)
+
+    def _run(self, phase: str, ctx: HookContext) -> str:
+        patience_s = min(self._timeout_s, ctx.left_s)
+        began = time.monotonic()
+        with tempfile.TemporaryFile() as told:
+            told.write(_document(phase, ctx))
+            told.seek(0)
+            try:
+                process = subprocess.Popen(
+                    self._command,
+                    stdin=told,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    env=_environment(phase, ctx),
+                    cwd="/",
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise self._unfit("the program cannot be run", error.strerror or "") from error
+        with process:
+            said = _followed(process, began + patience_s)
+        words = _words(said)
+        if process.returncode == 0:
+            return f"hook {self._name}, {phase}" + (f": {words.splitlines()[-1]}" if words else "")
+        if time.monotonic() - began >= patience_s and process.returncode == -signal.SIGKILL:
+            what = f"the hook took longer than {patience_s:.3g} s, and was killed"
+        else:
+            what = f"the hook ended with {_ending(process.returncode)}"
+        raise HookFailed(
+            what,
+            object_=self._name,
+            hint=f"see what it says: {words}" if words else "it said nothing: see its own log",
+            operation=f"hook {phase}",
+        )
+
+    def _unfit(self, what: str, cause: str = "") -> HookUnfit:
+        return HookUnfit(
+            what,
+            object_=self._command[0],
+            hint=f"see [hooks.{self._name}] in the configuration of this node",
+            operation="hook",
+            cause=cause or None,
+        )
+
+
+def _document(phase: str, ctx: HookContext) -> bytes:
+    return json.dumps(
+        {
+            "move": ctx.move,
+            "phase": phase,
+            "giving": {"side": ctx.giving.side.value, "endpoint": ctx.giving.endpoint},
+            "taking": {"side": ctx.taking.side.value, "endpoint": ctx.taking.endpoint},
+            "tables": ctx.tables,
+            "attempt": ctx.attempt,
+        }
+    ).encode()
+
+
+def _environment(phase: str, ctx: HookContext) -> Mapping[str, str]:
+    return {
+        "PATH": _PATH,
+        "LANG": "C.UTF-8",
+        "LOCKGATE_MOVE": ctx.move,
+        "LOCKGATE_PHASE": phase,
+        "LOCKGATE_SIDE": ctx.taking.side.value,
+        "LOCKGATE_GIVING": ctx.giving.endpoint,
+        "LOCKGATE_TAKING": ctx.taking.endpoint,
+        "LOCKGATE_ATTEMPT": str(ctx.attempt),
+    }
+
+
+def _followed(process: subprocess.Popen[bytes], deadline: float) -> bytes:
+    """The end of what it says, until it is over or its time is. Nothing of its group runs then.
+
+    Its own end counts and not the end of the pipe, which something that it has started may hold."""
+    assert process.stdout is not None
+    pipe = process.stdout.fileno()
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    said = b""
+    try:
+        while time.monotonic() < deadline:
+            over = _over(process.pid)
+            if poll.poll(0 if over else _LOOK_MS):
+                more = os.read(pipe, 65536)
+                said = (said + more)[-_KEPT_BYTES:]
+                if not more:
+                    poll.unregister(pipe)
+            elif over:
+                break
+        return said
+    finally:
+        # Before it is reaped, so that its number is not somebody else's by now.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _over(pid: int) -> bool:
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _words(said: bytes) -> str:
+    text = said.decode("utf-8", "replace")
+    shown = "".join(c if c.isprintable() or c == "\n" else " " for c in text).strip()
+    return by_look(shown)[-_SAID_MAX:]
+
+
+def _ending(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name

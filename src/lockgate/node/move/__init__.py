@@ -1,0 +1,9 @@
+"""Keepers of moves, and what they want done.
+
+hosts      which moves are kept here, and who keeps them
+executing  instructions, carried out by threads
+steps      the table: what each step does, undoes, and would do
+creating, flipping, ending   the steps, by the commands they belong to
+feeds      the feeds of a move: made, frozen, let go on, removed
+job        what a step works with: both sides, and the time that is left
+"""

@@ -1,0 +1,50 @@
+"""The steps of create: look, have the feed with its copy, close the target for everybody else."""
+
+from lockgate.endpoints.postgres.connect import connect
+from lockgate.endpoints.postgres.cutover import guards, row
+from lockgate.endpoints.postgres.cutover.checks import create_findings
+from lockgate.endpoints.postgres.ddl import log as ddl_log
+from lockgate.endpoints.postgres.sink.fence import PostgresSink
+from lockgate.model.errors import MissingPrivilege
+from lockgate.model.moves import Side
+from lockgate.node.move.feeds import feed_config
+from lockgate.node.move.job import Done, Job, refuse_if_wrong
+
+__all__ = ["check_create", "forward", "guard"]
+
+
+def check_create(job: Job) -> Done:
+    """Refuse what cannot be moved. What the first feed has made since is no obstacle."""
+    if job.feeds.entry(job.facts.feed) is not None:
+        return Done("the feed is there already")
+    source, target = job.url(Side.SOURCE), job.url(Side.TARGET)
+    warned = refuse_if_wrong(create_findings(source, target, job.tables), job.entry.move)
+    return Done(warned or f"{len(job.tables)} tables can be moved")
+
+
+def forward(job: Job) -> Done:
+    """Have the feed, and wait until it is set up: from then on it copies and follows by itself."""
+    entry = job.entry
+    config = feed_config(entry, job.facts.feed, entry.config.source, entry.config.target, copy=True)
+    job.feeds.have(entry, job.run.keeper, config)
+    job.wait(lambda: job.feeds.is_made(config.name), "the feed is not set up yet")
+    return Done(f"the feed {config.name} copies and follows {len(job.tables)} tables")
+
+
+def guard(job: Job) -> Done:
+    """Let nobody but Lockgate write to the target's tables. What a flip needs at both sides is made
+    here too: when it comes, writers wait for it."""
+    source, target = job.url(Side.SOURCE), job.url(Side.TARGET)
+    for url in (source, target):
+        row.prepare(url)
+        with PostgresSink(url) as sink:
+            sink.prepare()
+        with connect(url, purpose=f"move {job.entry.move}", autocommit=True) as connection:
+            try:
+                ddl_log.install(connection)
+            except MissingPrivilege:
+                continue
+    guards.guard(target, job.mark, job.tables, at=job.name(Side.SOURCE))
+    return Done(
+        f"nobody but Lockgate writes to {len(job.tables)} tables of {job.name(Side.TARGET)}"
+    )

@@ -1,0 +1,179 @@
+"""The steps of complete and cancel: nobody applies any more, then feeds and tables go.
+
+complete   the feed runs exactly to a position and stops there, its tokens void; it is removed;
+           only then is a table renamed or dropped, so nobody can meet it
+cancel     the feed stops, its tokens void; it is removed; only then are the copies dropped
+"""
+
+import contextlib
+
+from lockgate.endpoints.postgres.connect import connect
+from lockgate.endpoints.postgres.cutover.checks import complete_findings
+from lockgate.endpoints.postgres.cutover.clean import clean
+from lockgate.endpoints.postgres.cutover.dispose import drop, rename
+from lockgate.endpoints.postgres.ddl import log as ddl_log
+from lockgate.endpoints.postgres.sink.fence import PostgresSink
+from lockgate.endpoints.postgres.source.slot import lsn_text
+from lockgate.model.errors import Conflict, MissingPrivilege, Transient
+from lockgate.model.feeds import FeedState
+from lockgate.model.ids import FeedId
+from lockgate.model.moves import Command, Disposal, Side
+from lockgate.model.positions import Position
+from lockgate.model.tables import TableName
+from lockgate.node.move.holding import hold
+from lockgate.node.move.job import Done, Job, refuse_if_wrong
+
+__all__ = [
+    "check_cancel",
+    "check_complete",
+    "clean_",
+    "dispose_",
+    "drop_copies",
+    "end_feed",
+    "run_out",
+    "stop",
+]
+
+
+# --- complete -------------------------------------------------------------------------------------
+
+
+def check_complete(job: Job) -> Done:
+    """The feed back is healthy, and the tables can be disposed of. Changes nothing."""
+    feed = job.facts.feed
+    if why := job.feeds.trouble(feed):
+        raise Conflict(
+            why, object_=feed, hint=f"see `lockgate feed status {feed}` for what is to be done"
+        )
+    disposal = job.run.order.disposal
+    source = job.url(Side.SOURCE)
+    warned = refuse_if_wrong(complete_findings(source, job.tables, disposal), job.entry.move)
+    return Done(warned or f"{len(job.tables)} tables can be {_past(disposal)}")
+
+
+def run_out(job: Job) -> Done:
+    """Have the feed stand at exactly one position, and stop it there.
+
+    It stays held there until it is removed: should somebody let it go on, it goes nowhere."""
+    feed = job.facts.feed
+    with job.feeds.sink(feed) as sink:
+        upto = hold(job.mark, sink, feed)
+        if not _was_stopped_at(job, sink, upto):
+            upto = _run_to(job, sink)
+        job.feeds.pause(feed)
+        stands = sink.stands(feed)
+    if stands is None or not stands.exactly(upto):
+        raise Transient(
+            "the feed did not stay where it was held", object_=feed, hint="it is tried again"
+        )
+    where = f"{job.name(job.taking)} has everything of {job.name(job.giving)} up to"
+    return Done(f"{where} {lsn_text(upto)}", job.facts.changed(as_of=upto))
+
+
+def _was_stopped_at(job: Job, sink: PostgresSink, position: Position) -> bool:
+    """Somebody was here before, and had it stopped where it was to be."""
+    record, stands = job.feeds.record(job.facts.feed), sink.stands(job.facts.feed)
+    if record is None or record.state is not FeedState.STOPPED:
+        return False
+    return stands is not None and stands.exactly(position)
+
+
+def _run_to(job: Job, sink: PostgresSink) -> Position:
+    """Choose a position behind where the feed is held, and have everything of it stand there."""
+    feed = job.facts.feed
+    job.feeds.resume(feed)  # whoever was here before may have stopped it
+    # A commit record may begin where the log goes on; right before it no transaction is cut.
+    upto = hold(job.mark, sink, feed, job.feeds.beat(feed) - 1)
+
+    def is_there() -> bool:
+        stands = sink.stands(feed)
+        return stands is not None and stands.exactly(upto)
+
+    job.wait(is_there, f"the feed {feed} has not run out yet")
+    return upto
+
+
+def end_feed(job: Job) -> Done:
+    """Remove the feed: nobody can apply at its sink any more, whatever woke up."""
+    gone = []
+    for feed in filter(None, (job.facts.feed, job.facts.frozen)):
+        job.feeds.begin_removal(job.entry, job.run.keeper, feed)
+        gone.append(feed)
+    for feed in gone:
+        _await_gone(job, feed)
+    return Done(f"removed: {', '.join(gone)}" if gone else "there was no feed")
+
+
+def _await_gone(job: Job, feed: FeedId) -> None:
+    job.wait(lambda: job.feeds.is_gone(feed), f"the feed {feed} is not removed yet")
+
+
+def dispose_(job: Job) -> Done:
+    """Rename, drop or keep the source's tables."""
+    disposal = job.run.order.disposal
+    if disposal is Disposal.KEEP:
+        return Done(f"{len(job.tables)} tables are kept, closed for writers")
+    way = rename if disposal is Disposal.RENAME else drop
+    return Done("; ".join(way(job.url(Side.SOURCE), job.mark, job.tables)))
+
+
+def clean_(job: Job) -> Done:
+    """Guards, rows and schemas of the move go, at both sides."""
+    order = job.run.order
+    keeps = order.command is Command.COMPLETE and order.disposal is Disposal.KEEP
+    stays: list[str] = []
+    for side in (Side.SOURCE, Side.TARGET):
+        _remove_log(job, side)
+        keep_guards = keeps and side is Side.SOURCE
+        stays += clean(job.url(side), job.mark, job.tables, keep_guards=keep_guards)
+    return Done("; ".join(stays))
+
+
+def _remove_log(job: Job, side: Side) -> None:
+    """Create has installed one at both sides, so that a flip finds it there. Feeds take theirs
+    away; at a side from which none ever went it is still there."""
+    purpose = f"move {job.entry.move}"
+    with (
+        connect(job.url(side), purpose=purpose, autocommit=True) as connection,
+        contextlib.suppress(MissingPrivilege),
+    ):
+        ddl_log.remove_unused(connection)
+
+
+# --- cancel ---------------------------------------------------------------------------------------
+
+
+def check_cancel(job: Job) -> Done:
+    """There is nothing to refuse: traffic is at the source, which the record knows."""
+    return Done(f"{len(_copies(job))} copies of tables at {job.name(Side.TARGET)}")
+
+
+def stop(job: Job) -> Done:
+    """Stop the feed, its tokens void: nobody applies any more. One that is not even set up has no
+    tokens, and gets none: it is on its way out first."""
+    feed = job.facts.feed
+    if not feed or job.feeds.entry(feed) is None:
+        return Done("there is no feed")
+    if job.feeds.record(feed) is None:
+        job.feeds.begin_removal(job.entry, job.run.keeper, feed)
+        return Done(f"the feed {feed} was not set up")
+    job.feeds.pause(feed)
+    return Done(f"the feed {feed} is stopped")
+
+
+def drop_copies(job: Job) -> Done:
+    """Drop the target's tables that the move has made, unless they are to be kept."""
+    copies = _copies(job)
+    if job.run.order.disposal is Disposal.KEEP or not copies:
+        return Done(f"{len(copies)} copies are kept")
+    return Done("; ".join(drop(job.url(Side.TARGET), job.mark, copies)))
+
+
+def _copies(job: Job) -> list[TableName]:
+    """Those that were not there before."""
+    there = set(job.entry.there)
+    return [each for each in job.tables if each.id not in there]
+
+
+def _past(disposal: Disposal) -> str:
+    return {"rename": "renamed", "drop": "dropped", "keep": "kept"}[disposal.value]

@@ -1,0 +1,228 @@
+"""The feeds of a move: ordinary ones, in the book of feeds, that go by the move's commands.
+
+They are set up, run and removed by those who do that for every feed: the feeds' keeper, which is on
+the same node, and the coordinator. What is asked of them here is fenced by the number of the move's
+keeper wherever it is written: nobody enters or removes a feed for a keeper that is over. Pausing
+is asked of the coordinator, which knows of no moves: so what has to stay where it is, is held at
+the sink (`holding`), and paused only when it is to be removed.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+import sqlalchemy as sa
+
+from lockgate.endpoints.postgres.connect import connect
+from lockgate.endpoints.postgres.sink.fence import PostgresSink
+from lockgate.endpoints.postgres.source import heartbeat
+from lockgate.endpoints.postgres.url import PostgresUrl
+from lockgate.model.errors import Conflict, EndpointRefused, ObjectMissing, StaleOwner, Transient
+from lockgate.model.events import PauseFeed, ResumeFeed
+from lockgate.model.feed_config import FeedConfig
+from lockgate.model.feeds import FeedState
+from lockgate.model.findings import Finding
+from lockgate.model.ids import SEQ_MAX, FeedId, Token
+from lockgate.model.positions import Position
+from lockgate.model.records import FeedRecord
+from lockgate.model.secret import Secret
+from lockgate.model.tables import TableName, parse_table
+from lockgate.node.feed import setup
+from lockgate.node.feed.running import HINT
+from lockgate.node.service.cluster import Cluster
+from lockgate.node.service.contexts import Contexts, config_of
+from lockgate.node.service.keeper import Keeper
+from lockgate.node.service.planning import obstacles
+from lockgate.node.service.stores import Stores
+from lockgate.store.endpoints import unchanged
+from lockgate.store.feeds import FeedEntry
+from lockgate.store.moves import MoveEntry, kept_by
+
+__all__ = ["MoveFeeds", "feed_config"]
+
+FLUSH_MS: Final = 50
+"""Changes of a move's feed wait for others no longer than this: people wait for the last of them
+while writes are blocked."""
+
+
+def feed_config(
+    entry: MoveEntry, feed: FeedId, source: str, target: str, *, copy: bool
+) -> FeedConfig:
+    """A feed between the two sides, of exactly the tables that are moved."""
+    return FeedConfig(
+        name=feed,
+        source=Secret(source),
+        target=Secret(target),
+        tables=tuple(_pattern(parse_table(each)) for each in entry.tables),
+        copy=copy,
+        defer_indexes=entry.config.defer_indexes,
+        flush_interval_ms=FLUSH_MS,
+    )
+
+
+def _pattern(table: TableName) -> str:
+    """One that matches this table and nothing else."""
+    schema, name = (part.replace('"', '""') for part in (table.schema, table.name))
+    return f'"{schema}"."{name}"'
+
+
+class MoveFeeds:
+    """What moves ask of feeds. On the coordinator's node."""
+
+    def __init__(
+        self, stores: Stores, contexts: Contexts, cluster: Cluster, keeper: Keeper, home: str
+    ) -> None:
+        self._stores = stores
+        self._contexts = contexts
+        self._cluster = cluster
+        self._keeper = keeper
+        self._home = home
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def entry(self, feed: FeedId) -> FeedEntry | None:
+        return self._stores.feeds.read(feed)
+
+    def record(self, feed: FeedId) -> FeedRecord | None:
+        """As the coordinator has it; None too for one that is removed."""
+        found = self._cluster.records().get(feed)
+        return None if found is None or found.state is FeedState.REMOVED else found
+
+    def is_set_up(self, feed: FeedId) -> bool:
+        """Slot, publication and fence are there. Raises what keeps them from being so."""
+        entry = self.entry(feed)
+        if entry is None:
+            raise ObjectMissing(
+                "the feed of the move is gone", object_=feed, hint="cancel the move, create it anew"
+            )
+        if entry.error:
+            what, _, hint = entry.error.partition(HINT)
+            raise EndpointRefused(what, object_=feed, hint=hint or "mend it, then ask again")
+        worry = self._keeper.worries().get(feed)
+        if entry.start is None and worry is not None:
+            raise Transient(worry.what, object_=feed, hint=worry.hint)
+        return entry.start is not None
+
+    def is_made(self, feed: FeedId) -> bool:
+        """It is set up, and the coordinator knows it."""
+        return self.is_set_up(feed) and self.record(feed) is not None
+
+    def trouble(self, feed: FeedId) -> str:
+        """Why the feed does not run; empty when it does."""
+        entry, record = self.entry(feed), self.record(feed)
+        if entry is None or record is None or entry.start is None:
+            return "the feed is still being set up"
+        if entry.removing:
+            return "the feed is being removed"
+        if record.state not in (FeedState.NORMAL, FeedState.WARNING):
+            why = record.error.partition(HINT)[0]
+            return f"the feed is {record.state.value}" + (f": {why}" if why else "")
+        return ""
+
+    def sink(self, feed: FeedId) -> PostgresSink:
+        """Where the feed ends. To be used as a context."""
+        target = self._contexts.ends(config_of(self._contexts.entry(feed))).target
+        assert isinstance(target, PostgresUrl), "moves go between databases"
+        return PostgresSink(target)
+
+    def beat(self, feed: FeedId) -> Position:
+        """A position of now in the log of the feed's source, behind all that was committed."""
+        source = self._contexts.ends(config_of(self._contexts.entry(feed))).source
+        with connect(source, purpose=f"beat {feed}", autocommit=True) as connection:
+            return heartbeat.beat(connection, feed)
+
+    def obstacles(self, config: FeedConfig) -> list[Finding]:
+        """Tables at the end of a feed that is not made yet which could not take its rows."""
+        ends = self._contexts.ends(config)
+        assert isinstance(ends.target, PostgresUrl), "moves go between databases"
+        with connect(ends.source, purpose=f"plan {config.name}", autocommit=True) as connection:
+            chosen = setup.choose(connection, config)
+        return obstacles(config, ends.target, chosen)
+
+    # --- doing ------------------------------------------------------------------------------------
+
+    def have(self, move: MoveEntry, keeper: int, config: FeedConfig) -> FeedEntry:
+        """The feed in the book, under this keeper's number. Its set-up follows."""
+        _, between = self._contexts.between(config)
+        check = _both(kept_by(move.move, move.birth, keeper), unchanged(between))
+
+        def make(birth: int) -> FeedEntry:
+            made = setup.entry_of(config, self._home, birth)
+            return msgspec.structs.replace(made, move=move.move)
+
+        found = self._stores.feeds.enter(config.name, make, check)
+        if found.move != move.move:
+            raise Conflict(
+                "a feed of this name exists, and is not the move's",
+                object_=config.name,
+                hint="remove that feed, or give the move another name",
+            )
+        if found.removing:
+            raise Transient(
+                "an earlier feed of this name is still being removed",
+                object_=config.name,
+                hint="it is tried again",
+            )
+        if found.error:
+            found = self._stores.feeds.change(
+                config.name, lambda now: msgspec.structs.replace(now, error="")
+            )
+        self._keeper.knock(config.name)
+        return found
+
+    def knock(self, feed: FeedId) -> None:
+        self._keeper.knock(feed)
+
+    def pause(self, feed: FeedId) -> None:
+        """Have it recorded that the feed is stopped, and every token of it void at its sink: from
+        now on nobody applies anything, whoever wakes up."""
+        self._cluster.ask_coordinator(lambda request: PauseFeed(request, feed), feed)
+        record = self.record(feed)
+        if record is None or record.state is not FeedState.STOPPED:
+            raise Transient(
+                "the feed does not stop",
+                object_=feed,
+                hint="it is tried again",
+            )
+        with self.sink(feed) as sink:
+            if not sink.close(feed, Token(record.epoch, SEQ_MAX, 0), forget=False):
+                raise Transient(
+                    "the feed was let go on at this moment",
+                    object_=feed,
+                    hint="it is tried again",
+                )
+
+    def resume(self, feed: FeedId) -> None:
+        """Let it go on, if it is there."""
+        if self.record(feed) is not None:
+            self._cluster.ask_coordinator(lambda request: ResumeFeed(request, feed), feed)
+
+    def begin_removal(self, move: MoveEntry, keeper: int, feed: FeedId) -> None:
+        """Have it recorded that the feed is to be removed, under this keeper's number."""
+        entry = self.entry(feed)
+        if entry is None:
+            return
+        if entry.move != move.move:
+            raise StaleOwner(
+                "the feed is not the move's", object_=feed, hint="nothing: it was removed before"
+            )
+        self._stores.feeds.change(
+            feed,
+            lambda now: msgspec.structs.replace(now, removing=True),
+            kept_by(move.move, move.birth, keeper),
+        )
+        self._keeper.knock(feed)
+
+    def is_gone(self, feed: FeedId) -> bool:
+        """Nothing of it is left: slot, publication, rows at the sink, entry."""
+        return self.entry(feed) is None
+
+
+def _both(
+    first: Callable[[sa.Connection], None], second: Callable[[sa.Connection], None]
+) -> Callable[[sa.Connection], None]:
+    def check(connection: sa.Connection) -> None:
+        first(connection)
+        second(connection)
+
+    return check

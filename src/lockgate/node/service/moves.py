@@ -1,0 +1,297 @@
+"""What people ask of moves: to create, switch, reverse, complete and cancel them, and how they are.
+
+    command ──► any node ──► the keeper, on the coordinator's node: begun, busy, refused …
+                   └──────── the record says what became of it, whoever keeps the move by then
+
+Every node shows what is recorded, from the metastore. What is to be done goes to the keeper. It may
+take long: whoever asked is told that it is under way, and asks on under the request's name. That
+name is in the record with the command, so it is never begun twice, whoever died meanwhile.
+"""
+
+import time
+from collections.abc import Callable, Collection
+from typing import Final
+
+import msgspec
+
+from lockgate.core.move.plans import HELD_UP
+from lockgate.core.move.rules import judge
+from lockgate.core.move.words import UNKNOWN_TROUBLE, done
+from lockgate.model.errors import Conflict, LockgateError, NotFound, OutcomeUnknown
+from lockgate.model.instructions import Answer
+from lockgate.model.lake_documents import UNDER_WAY
+from lockgate.model.move_config import MoveConfig
+from lockgate.model.move_events import MoveCommand
+from lockgate.model.move_instructions import MoveAnswer, MoveVerdict
+from lockgate.model.move_status import MoveOutcome, MoveStatus, PlannedStep, Routes
+from lockgate.model.moves import Command, MoveId, MoveOrder, MoveRecord, StepState
+from lockgate.node.hooks import Hook
+from lockgate.node.link.wire import AskMove
+from lockgate.node.move.hosts import MoveHosts
+from lockgate.node.service.asking import new_request
+from lockgate.node.service.cluster import HERE_S, Cluster
+from lockgate.node.service.contexts import Contexts
+from lockgate.node.service.move_plans import MovePlans
+from lockgate.node.service.move_statuses import MoveStatuses, again
+from lockgate.node.service.noting import BEGUN, noted
+from lockgate.node.service.statuses import Statuses
+from lockgate.node.service.stores import Stores
+from lockgate.store.endpoints import unchanged
+from lockgate.store.moves import MoveEntry
+
+__all__ = ["MoveBusy", "MoveDesk", "MoveStuck", "RolledBack", "answer_here"]
+
+_NOT_YET: Final = "move-under-way"
+PATIENCE_S: Final = 20.0
+"""Less than a client waits for an answer."""
+CREATE_S: Final = 30.0
+POLL_S: Final = 0.05
+ROUTES_POLL_S: Final = 0.1
+
+
+class MoveBusy(Conflict):
+    """Another command is under way for the move. Nothing was changed."""
+
+    code = "busy"
+
+
+class RolledBack(Conflict):
+    """A flip failed before its point of no return: everything is as it was."""
+
+    code = "rolled-back"
+
+
+class MoveStuck(Conflict):
+    """A command cannot go on until somebody acts."""
+
+    code = "stuck"
+
+
+def answer_here(hosts: MoveHosts, asked: AskMove) -> Answer:
+    """Ask the keeper on this node, and answer as a core would."""
+    try:
+        answer = hosts.ask(asked.move, asked.command, HERE_S - 2.0)
+    except LockgateError:
+        return Answer(asked.request, _NOT_YET)
+    if answer is None:
+        return Answer(asked.request, _NOT_YET)
+    return Answer(asked.request, what=msgspec.json.encode(answer).decode())
+
+
+class MoveDesk:
+    """The moves of one installation, for people."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        contexts: Contexts,
+        cluster: Cluster,
+        feeds: Statuses,
+        knock: Callable[[], None],
+        hook: Callable[[str], Hook],
+    ) -> None:
+        """`knock` has the keepers of moves on this node look for new ones; `hook` finds one by its
+        name."""
+        self._stores = stores
+        self._cluster = cluster
+        self._knock = knock
+        self._statuses = MoveStatuses(stores, feeds)
+        self._plans = MovePlans(contexts, hook)
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def all(self) -> list[MoveStatus]:
+        """Every move, by name; those that are over too, until another takes the name."""
+        return self._statuses.all()
+
+    def one(self, name: str) -> MoveStatus:
+        """One move. Raises NotFound."""
+        return self._statuses.one(self._entry(name))
+
+    def routes(
+        self, tables: Collection[str] = (), *, after: int | None = None, wait_s: float = 0.0
+    ) -> Routes:
+        """Where tables' traffic goes: of all that are moved, or of these (`schema.table`). With
+        `after`, waits until the version is greater, for `wait_s` at most."""
+        book = self._stores.moves
+        if after is not None:
+            self._wait(lambda: book.version() > after, wait_s, ROUTES_POLL_S)
+        return book.routes(tables)
+
+    # --- creating ---------------------------------------------------------------------------------
+
+    def plan(self, config: MoveConfig) -> MoveOutcome:
+        """What `create` would do: its steps, and what the checks of both sides find. Changes
+        nothing; what stands in the way is among the findings."""
+        return self._plans.told(config)
+
+    def create(self, config: MoveConfig, who: str) -> MoveStatus:
+        """Record the move and wait until its feed is set up. What can be known to fail is refused
+        before anything is recorded. Asked again with the same configuration: how it is."""
+        found = self._stores.moves.read(config.name)
+        if found is None or found.over:
+            found = self._entered(config, who)
+        if found.config != config:
+            raise Conflict(
+                "a move of this name exists with another configuration",
+                object_=config.name,
+                hint="choose another name, or complete or cancel that move first",
+            )
+        self._knock()
+        birth = found.birth
+        self._wait(lambda: self._is_settled(config.name, birth), CREATE_S)
+        entry = self._entry(config.name)
+        if entry.birth == birth and entry.over:
+            # It was refused by the keeper, which looks once more: nothing of it is anywhere.
+            self._stores.moves.remove(config.name)
+            trouble = entry.record.trouble or UNKNOWN_TROUBLE
+            raise Conflict(trouble.what, object_=config.name, hint=trouble.hint)
+        return self._statuses.one(entry)
+
+    def _entered(self, config: MoveConfig, who: str) -> MoveEntry:
+        detail = f"{config.source} to {config.target}, tables {', '.join(config.tables)}"
+        with noted(self._stores.history, who, "move create", config.name, detail):
+            plan = self._plans.checked(config)
+            return self._stores.moves.enter(
+                config, plan.tables, plan.there, unchanged(plan.between)
+            )
+
+    def _is_settled(self, name: MoveId, birth: int) -> bool:
+        entry = self._stores.moves.read(name)
+        if entry is None or entry.birth != birth:
+            return True
+        return entry.record.ended or entry.record.stuck
+
+    def remove(self, name: str, who: str) -> None:
+        """Forget a move that is completed or cancelled. Raises NotFound, Conflict."""
+        with noted(self._stores.history, who, "move remove", name, outcome="done"):
+            self._stores.moves.remove(name)
+
+    # --- commands ---------------------------------------------------------------------------------
+
+    def command(
+        self, name: str, order: MoveOrder, who: str, *, dry: bool = False, request: str = ""
+    ) -> MoveOutcome:
+        """Have a command carried out, or with `dry` only gone through.
+
+        Answers when it is over, or after a while that it is under way: ask again with the
+        outcome's `request`. Raises NotFound, MoveBusy, Conflict when it is refused, RolledBack
+        when a flip was put back, MoveStuck when it waits for somebody, OutcomeUnknown.
+        """
+        entry = self._entry(name)
+        named = request or new_request()
+        if not dry and entry.record.order.request == named:
+            return self._followed(entry, order, named)
+        order = msgspec.structs.replace(order, request=named)
+        if dry:
+            return self._told(entry, self._asked(entry, MoveCommand(named, order, dry=True)), dry)
+        verb = f"move {order.command.value}"
+        with noted(self._stores.history, who, verb, name, _detail(order), BEGUN):
+            answer = self._asked(entry, MoveCommand(named, order))
+            if answer.verdict is not MoveVerdict.BEGUN:
+                return self._told(entry, answer, dry)
+        return self._followed(entry, order, named)
+
+    def _asked(self, entry: MoveEntry, command: MoveCommand) -> MoveAnswer:
+        """The first answer: that it has begun, or why not."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            now = self._entry(entry.move)
+            judged = judge(now.record, command.order) if now.over else None
+            if judged is not None:  # nobody keeps a move that is over
+                why = judged.why
+                return MoveAnswer(command.request, judged.verdict, why.what, why.hint)
+            answer = self._cluster.answer_of_coordinator(
+                lambda request: AskMove(request, entry.move, command), entry.move, PATIENCE_S
+            )
+            if answer.code != _NOT_YET:
+                return msgspec.json.decode(answer.what, type=MoveAnswer)
+            if time.monotonic() > deadline:
+                raise OutcomeUnknown(
+                    "it was asked for, and nobody has said in time that it has begun",
+                    object_=entry.move,
+                    hint=f"see `lockgate move status {entry.move}`, then ask again",
+                )
+            time.sleep(POLL_S)
+
+    def _told(self, entry: MoveEntry, answer: MoveAnswer, dry: bool) -> MoveOutcome:
+        """An answer that is the last one, as a document or as an error."""
+        kind = _KINDS.get(answer.verdict)
+        if kind is not None:
+            what = answer.what or answer.verdict.value
+            raise kind(what, object_=entry.move, hint=answer.hint)
+        steps = tuple(PlannedStep(step.value, detail) for step, detail in answer.steps)
+        return MoveOutcome(
+            answer.request,
+            answer.verdict.value,
+            answer.what,
+            answer.hint,
+            dry,
+            steps,
+            status=self.one(entry.move),
+        )
+
+    def _followed(self, entry: MoveEntry, order: MoveOrder, request: str) -> MoveOutcome:
+        """What the record says became of it, once it is over."""
+        self._wait(lambda: self._is_settled(entry.move, entry.birth), PATIENCE_S, POLL_S)
+        now = self._entry(entry.move)
+        record = now.record
+        if now.birth != entry.birth or record.order.command is not order.command:
+            raise OutcomeUnknown(
+                "something else was asked of the move since",
+                object_=entry.move,
+                hint=f"see `lockgate move status {entry.move}`",
+            )
+        status = self._statuses.one(now)
+        if record.stuck:
+            raise _stuck(record)
+        if not record.ended:
+            return MoveOutcome(request, UNDER_WAY, "it is not over yet", status=status)
+        if record.undoing:
+            raise _put_back(record)
+        return MoveOutcome(request, "done", done(order.command), status=status)
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _entry(self, name: str) -> MoveEntry:
+        entry = self._stores.moves.read(name)
+        if entry is None:
+            raise NotFound(
+                "there is no move of this name",
+                object_=name,
+                hint="`lockgate move list` shows those that are there",
+            )
+        return entry
+
+    def _wait(self, is_so: Callable[[], bool], timeout_s: float, pause_s: float = POLL_S) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not is_so() and (left_s := deadline - time.monotonic()) > 0:
+            time.sleep(min(pause_s, left_s))
+
+
+_KINDS: Final[dict[MoveVerdict, type[LockgateError]]] = {
+    MoveVerdict.BUSY: MoveBusy,
+    MoveVerdict.REFUSED: Conflict,
+    MoveVerdict.ROLLED_BACK: RolledBack,
+    MoveVerdict.UNKNOWN: OutcomeUnknown,
+}
+
+
+def _put_back(record: MoveRecord) -> LockgateError:
+    """A flip was put back, or refused before it had begun: by whether anybody was held up."""
+    held_up = any(each.step in HELD_UP for each in record.steps if each.state is StepState.UNDONE)
+    trouble = record.trouble or UNKNOWN_TROUBLE
+    kind = RolledBack if held_up else Conflict
+    return kind(trouble.what, object_=record.move, hint=trouble.hint)
+
+
+def _stuck(record: MoveRecord) -> MoveStuck:
+    trouble = record.trouble or UNKNOWN_TROUBLE
+    hint = f"{trouble.hint}; then: {again(record)}" if trouble.hint else again(record)
+    return MoveStuck(trouble.what, object_=record.move, hint=hint)
+
+
+def _detail(order: MoveOrder) -> str:
+    if order.command in (Command.SWITCH, Command.REVERSE):
+        return f"timeout {order.timeout_ms / 1000:g} s"
+    return order.disposal.value

@@ -1,0 +1,161 @@
+"""A program of the user's is told what it needs, and nothing of it is left when it is over."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lockgate.model.moves import Side
+from lockgate.model.server_config import read_server_config
+from lockgate.node.hooks import HookContext, HookEnd, hook_named
+from lockgate.node.hooks.command import CommandHook
+from lockgate.node.hooks.port import Hook, HookFailed, HookUnfit
+from tests.support.waiting import until
+
+Make = Callable[..., CommandHook]
+
+
+def ctx(left_s: float = 30.0, tables: tuple[str, ...] = ("public.orders",)) -> HookContext:
+    ends = HookEnd(Side.SOURCE, "old"), HookEnd(Side.TARGET, "new")
+    return HookContext("shop", *ends, tables, 3, left_s)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Make:
+    """A hook that runs a script of these lines, whose directory is its first argument."""
+
+    def make(*lines: str, timeout_s: float = 20.0) -> CommandHook:
+        path = tmp_path / "hook"
+        path.write_text("\n".join(["#!/bin/sh", 'cd "$1"', *lines, ""]))
+        path.chmod(0o755)
+        return CommandHook("flip", [str(path), str(tmp_path)], timeout_s)
+
+    return make
+
+
+def test_it_is_told_which_flip_it_is_about(
+    program: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_PW", "hunter2")
+    program("env > env; cat > document").after(ctx())
+    told = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines())
+    assert {key: told[key] for key in told if key.startswith("LOCKGATE_")} == {
+        "LOCKGATE_MOVE": "shop",
+        "LOCKGATE_PHASE": "after",
+        "LOCKGATE_SIDE": "target",
+        "LOCKGATE_GIVING": "old",
+        "LOCKGATE_TAKING": "new",
+        "LOCKGATE_ATTEMPT": "3",
+    }
+    assert not told.keys() & {"SHOP_PW", "HOME", "LOCKGATE_HOME"}
+    assert json.loads((tmp_path / "document").read_text()) == {
+        "move": "shop",
+        "phase": "after",
+        "giving": {"side": "source", "endpoint": "old"},
+        "taking": {"side": "target", "endpoint": "new"},
+        "tables": ["public.orders"],
+        "attempt": 3,
+    }
+
+
+def test_there_may_be_very_many_tables(program: Make, tmp_path: Path) -> None:
+    tables = tuple(f"public.a_table_with_a_long_name_{n:06d}" for n in range(20_000))
+    program("cat > document").before(ctx(tables=tables))
+    assert json.loads((tmp_path / "document").read_text())["tables"] == list(tables)
+
+
+@pytest.mark.parametrize("phase", ["before", "after", "undo"])
+def test_each_phase_has_its_name(phase: str, program: Make) -> None:
+    assert getattr(program("echo well; echo $LOCKGATE_PHASE ran"), phase)(ctx()) == (
+        f"hook flip, {phase}: {phase} ran"
+    )
+
+
+def test_words_are_not_a_shell_s(tmp_path: Path) -> None:
+    hook = CommandHook("flip", ["/bin/echo", "$HOME; touch x", "`id`"], 10.0)
+    assert hook.before(ctx()) == "hook flip, before: $HOME; touch x `id`"
+
+
+def test_one_that_fails_says_what_it_said(program: Make) -> None:
+    with pytest.raises(HookFailed, match="exit code 7") as failed:
+        program("echo no route >&2; exit 7").before(ctx())
+    assert "no route" in failed.value.hint
+
+
+def test_what_looks_like_a_secret_is_masked(program: Make) -> None:
+    said = program("echo connecting to postgres://app:hunter2@db/shop password=hunter2")
+    assert said.before(ctx()).endswith("postgres://app:***@db/shop password=***")
+
+
+def test_much_is_said_and_the_end_is_kept(program: Make) -> None:
+    with pytest.raises(HookFailed) as failed:
+        program("seq 1 200000; echo the end; exit 1").before(ctx())
+    assert "the end" in failed.value.hint
+    assert len(failed.value.hint) < 600
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+@pytest.mark.parametrize("by", ["its own timeout", "the time that is left"])
+def test_one_that_takes_too_long_is_killed_with_all_that_it_started(
+    by: str, program: Make, tmp_path: Path
+) -> None:
+    hook = program(
+        "sleep 100 & echo $! > child", "wait", timeout_s=1.0 if by == "its own timeout" else 60
+    )
+    began = time.monotonic()
+    with pytest.raises(HookFailed, match="was killed"):
+        hook.before(ctx(left_s=60 if by == "its own timeout" else 1.0))
+    assert time.monotonic() - began < 20
+    child = int((tmp_path / "child").read_text())
+    until(lambda: not alive(child))
+
+
+def test_what_it_leaves_running_is_ended_with_it(program: Make, tmp_path: Path) -> None:
+    program("sleep 100 & echo $! > child").before(ctx())
+    child = int((tmp_path / "child").read_text())
+    until(lambda: not alive(child))
+
+
+@pytest.mark.parametrize("made", ["missing", "no-program"])
+def test_what_cannot_be_run_is_said_before_anything_is_done(made: str, tmp_path: Path) -> None:
+    path = tmp_path / made
+    if made == "no-program":
+        path.write_text("text")
+    hook = CommandHook("flip", [str(path)], 5.0)
+    with pytest.raises(HookUnfit):
+        hook.check(ctx())
+    with pytest.raises(HookUnfit):
+        hook.before(ctx())
+
+
+# --- by name --------------------------------------------------------------------------------------
+
+CONFIG = read_server_config(
+    {"home": "h", "node": "lg1", "hooks": {"flip": {"command": ["/bin/true"]}}}
+)
+
+
+def test_a_hook_is_found_by_its_name() -> None:
+    assert hook_named(CONFIG, "flip").before(ctx()) == "hook flip, before"
+
+
+def test_no_hook_does_nothing() -> None:
+    none: Hook = hook_named(CONFIG, "")
+    assert [none.check(ctx()), none.before(ctx()), none.undo(ctx())] == ["no hook"] * 3
+
+
+def test_a_name_that_is_not_configured_is_refused_with_those_that_are() -> None:
+    with pytest.raises(HookUnfit, match="lg1 has no hook") as refused:
+        hook_named(CONFIG, "dns")
+    assert "[hooks.dns]" in refused.value.hint
+    assert "it has: flip" in refused.value.hint

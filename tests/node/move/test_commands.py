@@ -1,0 +1,186 @@
+"""What commands refuse, put back, and leave alone. One move for all of them: each test leaves it
+with its traffic at the source, as it found it."""
+
+import msgspec
+import psycopg
+import pytest
+
+from lockgate.endpoints.postgres.sink.fence import PostgresSink
+from lockgate.model.errors import Conflict, EndpointRefused, NotFound, UsageError
+from lockgate.model.move_config import MoveConfig
+from lockgate.model.moves import Command, MoveState
+from lockgate.node.service.moves import RolledBack
+from tests.support.moves import (
+    CONFIG,
+    RENAME,
+    REVERSE,
+    SWITCH,
+    Moved,
+    left_behind,
+    notes,
+    order,
+)
+from tests.support.waiting import until
+
+SOON_S = 60.0
+
+
+def test_a_dry_run_lists_the_steps_and_changes_nothing(moved: Moved) -> None:
+    book = moved.service._stores.moves
+    before, left = book.read("orders"), left_behind(moved.pair)
+    outcome = moved.service.moves.command("orders", SWITCH, "test", dry=True)
+    assert [each.name for each in outcome.steps][:3] == ["check", "hook-before", "block"]
+    assert outcome.steps[-1].name == "retire"
+    assert all(each.detail for each in outcome.steps)
+    assert book.read("orders") == before
+    assert left_behind(moved.pair) == left
+
+
+def test_reversing_what_was_not_switched_is_no_error_and_says_so(moved: Moved) -> None:
+    outcome = moved.service.moves.command("orders", REVERSE, "test")
+    assert outcome.verdict == "nothing-to-do"
+
+
+def test_a_move_is_not_completed_before_it_is_switched(moved: Moved) -> None:
+    with pytest.raises(Conflict, match="still at the source"):
+        moved.service.moves.command("orders", RENAME, "test")
+    assert moved.service.moves.one("orders").state is MoveState.RUNNING
+
+
+def _not_null(moved: Moved) -> bool:
+    found = moved.pair.ask_target(
+        "SELECT attnotnull FROM pg_attribute WHERE attrelid = 'orders'::regclass "
+        "AND attname = 'note'"
+    )
+    return found == [(True,)]
+
+
+def test_what_would_refuse_the_way_back_is_said_before_anybody_is_blocked(moved: Moved) -> None:
+    moved.pair.at_source("ALTER TABLE orders ALTER COLUMN note SET NOT NULL")
+    until(lambda: _not_null(moved), SOON_S)
+    moved.pair.at_target("ALTER TABLE orders ALTER COLUMN note DROP NOT NULL")
+    try:
+        with pytest.raises(Conflict, match="must not be null there") as refused:
+            moved.service.moves.command("orders", SWITCH, "test")
+    finally:
+        moved.pair.at_source("ALTER TABLE orders ALTER COLUMN note DROP NOT NULL")
+    assert not isinstance(refused.value, RolledBack)
+
+
+def test_a_switch_is_refused_while_the_feed_is_further_behind_than_people_allow(
+    moved: Moved,
+) -> None:
+    feed = moved.service.moves.one("orders").forward
+    assert feed is not None
+    with PostgresSink(moved.pair.target) as sink:
+        sink.hold(feed.feed, "test", None, SOON_S)
+        with pytest.raises(Conflict, match="behind") as refused:
+            moved.service.moves.command("orders", order(Command.SWITCH, max_lag_ms=200), "test")
+        sink.release(feed.feed, "test")
+    assert not isinstance(refused.value, RolledBack)
+    status = moved.service.moves.one("orders")
+    assert (status.state, status.traffic) == (MoveState.RUNNING, "source")
+    assert "behind" in status.error
+
+
+def test_a_switch_that_gets_no_lock_is_put_back_and_names_who_holds_it(moved: Moved) -> None:
+    with psycopg.connect(moved.pair.source, application_name="nightly job") as holder:
+        holder.execute("INSERT INTO orders (note) VALUES ('held')")
+        with pytest.raises(RolledBack, match="nightly job"):
+            moved.service.moves.command("orders", order(Command.SWITCH, 2.0), "test")
+        status = moved.service.moves.one("orders")
+        assert (status.state, status.traffic) == (MoveState.RUNNING, "source")
+    moved.pair.at_source("INSERT INTO orders (note) VALUES ('after')")
+    until(lambda: notes(moved.pair.target)[-2:] == ["held", "after"], SOON_S, 0.1)
+
+
+def test_whoever_ignores_a_switch_is_told_where_the_table_is(moved: Moved) -> None:
+    moved.service.moves.command("orders", SWITCH, "test")
+    with pytest.raises(psycopg.Error, match=r"public\.orders has moved to copy"):
+        moved.pair.at_source("DELETE FROM orders")
+    moved.service.moves.command("orders", REVERSE, "test")
+    with pytest.raises(psycopg.Error, match=r"public\.orders has moved to shop"):
+        moved.pair.at_target("DELETE FROM orders")
+
+
+def test_sequences_are_beyond_what_was_given_out_before_the_switch(moved: Moved) -> None:
+    moved.pair.at_source("SELECT setval('orders_id_seq', 5000)")
+    moved.service.moves.command("orders", SWITCH, "test")
+    moved.pair.at_target("INSERT INTO orders (note) VALUES ('at the target')")
+    assert moved.pair.ask_target("SELECT max(id) > 5000 FROM orders") == [(True,)]
+    moved.service.moves.command("orders", REVERSE, "test")
+    assert notes(moved.pair.source)[-1] == "at the target"
+
+
+def test_a_request_under_a_name_that_is_done_is_not_done_again(moved: Moved) -> None:
+    first = moved.service.moves.command("orders", SWITCH, "test", request="mine")
+    moved.service.moves.command("orders", REVERSE, "test", request="mine too")
+    again = moved.service.moves.command("orders", REVERSE, "test", request="mine too")
+    assert (first.verdict, again.verdict) == ("done", "done")
+    assert moved.service.moves.one("orders").traffic == "source"
+
+
+# --- what belongs to a move -----------------------------------------------------------------------
+
+
+def test_the_feed_of_a_move_goes_by_the_moves_commands(moved: Moved) -> None:
+    [feed] = moved.service.feeds()
+    for verb in (moved.service.pause_feed, moved.service.remove_feed):
+        with pytest.raises(Conflict, match="belongs to the move orders"):
+            verb(feed.name, "test")
+    assert "it belongs to the move orders" in feed.notes
+
+
+def test_an_endpoint_of_a_move_is_not_removed(moved: Moved) -> None:
+    with pytest.raises(Conflict, match="moves use it: orders"):
+        moved.service.remove_endpoint("shop", "test")
+
+
+def test_a_name_that_is_in_use_is_refused(moved: Moved) -> None:
+    other = msgspec.structs.replace(CONFIG, tables=("public.orders",))
+    with pytest.raises(Conflict, match="another configuration"):
+        moved.service.moves.create(other, "test")
+
+
+def test_creating_it_again_as_it_is_is_no_error(moved: Moved) -> None:
+    assert moved.service.moves.create(CONFIG, "test").state is MoveState.RUNNING
+
+
+def test_an_unknown_move_is_not_found(moved: Moved) -> None:
+    with pytest.raises(NotFound):
+        moved.service.moves.command("other", SWITCH, "test")
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        ({"tables": ("public.nothing",)}, UsageError),
+        ({"target": "shop"}, EndpointRefused),
+        ({}, EndpointRefused),
+    ],
+)
+def test_what_cannot_be_moved_is_refused_and_leaves_nothing(
+    moved: Moved, config: dict[str, object], error: type[Exception]
+) -> None:
+    """No such table; the same database; tables at the target that are not empty."""
+    left = left_behind(moved.pair)
+    given = {"name": "second", "source": "shop", "target": "copy", "tables": ("public.*",)}
+    with pytest.raises(error):
+        moved.service.moves.create(MoveConfig(**given | config), "test")
+    assert [each.name for each in moved.service.moves.all()] == ["orders"]
+    assert left_behind(moved.pair) == left
+
+
+def test_a_table_whose_old_name_is_in_use_is_refused_and_leaves_nothing(moved: Moved) -> None:
+    moved.pair.at_source(
+        "CREATE TABLE reports (id int PRIMARY KEY)", "CREATE TABLE _reports_old ()"
+    )
+    left = left_behind(moved.pair)
+    config = MoveConfig(name="second", source="shop", target="copy", tables=("public.reports",))
+    with pytest.raises(EndpointRefused, match="_reports_old") as refused:
+        moved.service.moves.create(config, "test")
+    assert refused.value.hint
+    assert [each.name for each in moved.service.moves.all()] == ["orders"]
+    assert left_behind(moved.pair) == left
+    assert moved.pair.ask_target("SELECT to_regclass('reports')") == [(None,)]
+    moved.pair.at_source("DROP TABLE reports, _reports_old")

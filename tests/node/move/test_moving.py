@@ -1,0 +1,113 @@
+"""A move from its creation to its end, under writes: no row is lost, none is doubled."""
+
+import msgspec
+import pytest
+
+from lockgate.model.errors import Conflict, EndpointRefused
+from lockgate.model.moves import MoveState
+from lockgate.node.service import NodeService
+from tests.support.bad_days import built_no_further
+from tests.support.feeds import Pair
+from tests.support.moves import (
+    CANCEL,
+    CONFIG,
+    RENAME,
+    REVERSE,
+    SWITCH,
+    Writer,
+    copied,
+    left_behind,
+    notes,
+)
+
+
+def test_there_and_back_and_there_again_and_completed(service: NodeService, pair: Pair) -> None:
+    with Writer(pair.source, pair.target).running() as writer:
+        assert copied(service).traffic == "source"
+        writer.wrote_more()
+        for command, traffic in ((SWITCH, "target"), (REVERSE, "source"), (SWITCH, "target")):
+            outcome = service.moves.command("orders", command, "test")
+            assert outcome.verdict == "done"
+            assert service.moves.one("orders").traffic == traffic
+            assert {each.endpoint for each in service.moves.routes().routes} == {
+                "copy" if traffic == "target" else "shop"
+            }
+            writer.wrote_more()
+        outcome = service.moves.command("orders", RENAME, "test")
+        assert outcome.verdict == "done"
+        writer.wrote_more()
+    assert sorted(notes(pair.target, tag=writer.tag)) == sorted(writer.notes)
+    status = service.moves.one("orders")
+    assert status.state is MoveState.COMPLETED
+    assert status.kept == ("shop: public._orders_old",)
+    assert service.moves.command("orders", RENAME, "test").verdict == "nothing-to-do"
+    assert service.moves.routes().routes == ()
+    assert service.feeds() == []
+    assert left_behind(pair) == {}
+    kept = notes(pair.source, "_orders_old")
+    assert kept == notes(pair.target)[: len(kept)]
+
+
+def test_tables_without_a_key_and_identities_that_nobody_may_set_go_there_and_back(
+    service: NodeService, pair: Pair
+) -> None:
+    pair.at_source(
+        "CREATE TABLE visits (page text)",
+        "ALTER TABLE visits REPLICA IDENTITY FULL",
+        "INSERT INTO visits SELECT 'page ' || g FROM generate_series(1, 20) g",
+        "CREATE TABLE guests (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text)",
+        "INSERT INTO guests (name) SELECT 'guest ' || g FROM generate_series(1, 20) g",
+    )
+    copied(service)
+    for command, at in ((SWITCH, pair.at_target), (REVERSE, pair.at_source)):
+        assert service.moves.command("orders", command, "test").verdict == "done"
+        at(
+            "INSERT INTO visits VALUES ('new'), ('new')",
+            "DELETE FROM visits WHERE page = 'page 3'",
+            "INSERT INTO guests (name) VALUES ('new')",
+            "UPDATE guests SET name = 'other' WHERE id = 2",
+        )
+    assert service.moves.command("orders", SWITCH, "test").verdict == "done"
+    for table in ("visits", "guests"):
+        query = f"SELECT t::text FROM {table} t ORDER BY 1"
+        assert pair.ask_source(query) == pair.ask_target(query)
+    assert pair.ask_target("SELECT count(*), max(id) FROM guests") == [(22, 22)]
+
+
+def test_a_cancelled_move_leaves_nothing_but_the_source(service: NodeService, pair: Pair) -> None:
+    copied(service)
+    outcome = service.moves.command("orders", CANCEL, "test")
+    assert outcome.verdict == "done"
+    assert service.moves.one("orders").state is MoveState.CANCELLED
+    assert service.moves.command("orders", CANCEL, "test").verdict == "nothing-to-do"
+    assert pair.ask_target("SELECT to_regclass('orders')") == [(None,)]
+    assert left_behind(pair) == {}
+    pair.at_source("INSERT INTO orders (note) VALUES ('still mine')")
+
+
+def test_what_is_not_copied_yet_is_not_switched_and_can_be_cancelled(
+    service: NodeService, pair: Pair
+) -> None:
+    """M3, M10: the copy stands before the gate that builds its constraints."""
+    with built_no_further(pair.target, "p", "public.orders"):
+        service.moves.create(CONFIG, "test")
+        with pytest.raises(Conflict, match=r"not finished|not built yet|still being set up"):
+            service.moves.command("orders", SWITCH, "test")
+        status = service.moves.one("orders")
+        assert (status.state, status.traffic) == (MoveState.COPYING, "source")
+    assert service.moves.command("orders", CANCEL, "test").verdict == "done"
+    assert service.moves.one("orders").state is MoveState.CANCELLED
+    assert pair.ask_target("SELECT to_regclass('orders')") == [(None,)]
+    assert left_behind(pair) == {}
+
+
+def test_a_hook_that_the_node_does_not_have_is_refused_before_anything_is_made(
+    service: NodeService, pair: Pair
+) -> None:
+    config = msgspec.structs.replace(CONFIG, hook="bouncer")
+    outcome = service.moves.plan(config)
+    assert "it would be refused" in outcome.what
+    with pytest.raises(EndpointRefused, match="no hook of this name"):
+        service.moves.create(config, "test")
+    assert service.moves.all() == []
+    assert left_behind(pair) == {}
