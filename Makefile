@@ -9,6 +9,10 @@ UV     := .venv-lock/bin/uv
 SEEDS      ?= 10000
 CASES      ?= 10000
 MINUTES    ?= 30
+RUNS       ?= 2000
+KILLS      ?= 120
+FLIPS      ?= 10
+ROUNDS     ?= 200
 PYTEST_ARGS ?=
 JOBS       ?= 2# test files at a time; each process has servers and a Spark of its own
 
@@ -17,17 +21,17 @@ JAVA_MIN := 17
 JAVA     := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 APT      := DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0
 
-.PHONY: help install java demo test lint types sim soak matrix bench lock clean
+.PHONY: help install java pgbouncer demo test lint types sim soak soak-lake soak-moves matrix matrix-moves bench lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(STAMP) java ## make .venv with everything needed; quick when nothing changed
 
 demo: install ## show what Lockgate does, on this machine
 	@$(BIN)/lockgate demo
 
-test: lint types ## lint, types, all tests
+test: lint types pgbouncer ## lint, types, all tests
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations=20 $(PYTEST_ARGS)
 
 lint: install ## style and common mistakes
@@ -44,8 +48,18 @@ soak: install ## hurt three nodes under writes for 30 minutes (MINUTES=…), com
 	@$(BIN)/python -m soak --minutes $(MINUTES)
 	@$(BIN)/python -m soak fuzz --cases $(CASES)
 
+soak-lake: install ## 2,000 interleavings of what several processes may do to a lake, 120 of them with a kill (RUNS=…, KILLS=…)
+	@$(BIN)/python -m soak.lake --runs $(RUNS) --kills $(KILLS)
+
+soak-moves: install ## ten switches and reverses under load, then 200 moves completed under heavy writes (FLIPS=…, ROUNDS=…)
+	@$(BIN)/python -m soak.moves flips --flips $(FLIPS)
+	@$(BIN)/python -m soak.moves renames --rounds $(ROUNDS)
+
 matrix: install ## kill nodes at every state of every operator, break every way between them (an hour)
 	@$(BIN)/python -m soak.matrix --faults 20
+
+matrix-moves: install ## kill nodes at every step of every command of a move (an hour)
+	@$(BIN)/python -m soak.moves matrix
 
 bench: install ## measure
 	@$(BIN)/python -m bench
@@ -88,6 +102,19 @@ java:
 	has || { \
 		echo "warning: Spark needs Java $(JAVA_MIN) or newer, and '$(JAVA)' is none" >&2; \
 		echo "hint: install one (Debian: apt-get install openjdk-$(JAVA_MIN)-jre-headless), or set JAVA_HOME" >&2; }
+
+# Hooks of moves are tested against a real PgBouncer. Root on Debian gets it here, without its service:
+# while there is a policy that says no, a package starts none. Elsewhere those tests are skipped.
+POLICY := /usr/sbin/policy-rc.d
+pgbouncer:
+	@PATH="$$PATH:/usr/sbin"; command -v pgbouncer >/dev/null && exit 0; \
+	[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
+	echo "installing PgBouncer, for tests ..."; \
+	[ -e $(POLICY) ] || { trap 'rm -f $(POLICY)' EXIT; \
+		printf '#!/bin/sh\nexit 101\n' >$(POLICY); chmod 755 $(POLICY); }; \
+	$(APT) update >/dev/null; \
+	$(APT) install -y --no-install-recommends pgbouncer >/dev/null 2>&1 || \
+		echo "warning: PgBouncer could not be installed; its tests are skipped" >&2
 
 $(UV):
 	@$(PYTHON) -m venv .venv-lock

@@ -21,6 +21,13 @@ MODULES: dict[str, str] = {
     "giant": "bench.giant",
     "failover": "bench.failover",
     "idle": "bench.idle",
+    "lake-upsert": "bench.lake_upsert",
+    "lake-rounds": "bench.lake_rounds",
+    "lake-read": "bench.lake_read",
+    "lake-fresh": "bench.lake_fresh",
+    "switch": "bench.switching",
+    "diff": "bench.diffing",
+    "move": "bench.moving",
 }
 """In the order in which they run."""
 

@@ -10,6 +10,13 @@ carries out the core's instructions, then runs the ordinary command line. The co
 the node stands still; what it decided is still to be carried out (`before`), or has been (`after`).
 Only the core's thread stands still: dispatchers go on, and the lease is not renewed.
 
+A step of a move is a fail point, too: `FailPoint("orders", "step", "way-back", "after")`. There the
+thread of the step stands still, before it acts, or when it has acted and has told nobody yet; the
+rest of the node goes on. Its undoing is one of the kind "undo".
+
+So is what came of ranges of a diff, by the diff's name: `FailPoint(id, "diff", "range", "after")`,
+recorded or about to be. The diff's thread stands still.
+
 The two talk through files, each written under another name first: half a file is never read.
 """
 
@@ -17,6 +24,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +38,10 @@ from lockgate.core.operators.merge import Merge
 from lockgate.core.operators.move import Move
 from lockgate.core.operators.remove import Remove
 from lockgate.core.operators.split import Split
+from lockgate.model.diffs import DiffRecord, RangeOutcome
 from lockgate.model.instructions import Instruction
+from lockgate.model.move_events import MoveEvent
+from lockgate.model.move_instructions import RunStep
 
 __all__ = ["ENV", "LAUNCHER", "FailPoint", "FailPoints", "Frozen"]
 
@@ -41,7 +52,7 @@ _LOOK_S: Final = 0.01
 
 class FailPoint(msgspec.Struct, frozen=True):
     """Where to stand still: at the first operator of this kind that has to do with the span, or
-    with the table when no span is named."""
+    with the table when no span is named; or at a step of a move, named in place of the feed."""
 
     feed: str
     kind: str
@@ -187,6 +198,50 @@ def install(folder: Path) -> None:
             points.freeze(reached[1])
 
     setattr(NodeProcess, "_carry_out", watched)  # noqa: B010  (not a method that is known here)
+    _watch_steps(points)
+    _watch_diffs(points)
+
+
+def _watch_steps(points: FailPoints) -> None:
+    # By way of the service, as a node comes to it: the two know of each other.
+    from lockgate.node.service import NodeService  # noqa: F401, I001
+    from lockgate.node.move.executing import MoveExecutor
+
+    run = MoveExecutor._run
+
+    def watched(executor: MoveExecutor, asked: RunStep) -> MoveEvent:
+        wanted = None if asked.dry else points.armed()
+        name = (executor.move, "undo" if asked.undo else "step", asked.step.value)
+        if wanted is None or (wanted.feed, wanted.kind, wanted.state) != name:
+            return run(executor, asked)
+        if wanted.when == "before":
+            points.freeze(Frozen("", asked.step.value))
+        ended = run(executor, asked)
+        if wanted.when == "after":
+            points.freeze(Frozen("", asked.step.value))
+        return ended
+
+    setattr(MoveExecutor, "_run", watched)  # noqa: B010  (not a method that is known here)
+
+
+def _watch_diffs(points: FailPoints) -> None:
+    from lockgate.store.diffs import DiffBook
+
+    done = DiffBook.done
+
+    def watched(book: DiffBook, record: DiffRecord, outcomes: Sequence[RangeOutcome]) -> bool:
+        wanted = points.armed()
+        name = (record.id, "diff", "range")
+        if wanted is None or not outcomes or (wanted.feed, wanted.kind, wanted.state) != name:
+            return done(book, record, outcomes)
+        if wanted.when == "before":
+            points.freeze(Frozen("", record.id))
+        kept = done(book, record, outcomes)
+        if wanted.when == "after":
+            points.freeze(Frozen("", record.id))
+        return kept
+
+    setattr(DiffBook, "done", watched)  # noqa: B010  (not a method that is known here)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 schemathesis makes requests out of the description that the node itself gives (OpenAPI), half of
 them as described and half not; half of the former are about things that there are: a feed that runs
-between two real databases. Nothing may break: every answer is as described, there is no error of
-ours among them, and in the end the feed still brings rows, the node still lives, and its log has no
-trace of a bug.
+between two real databases, and a lake with a table that another feed has left there. Nothing may
+break: every answer is as described, there is no error of ours among them, and in the end the feed
+still brings rows, the node still lives, and its log has no trace of a bug.
 
 503 says "not now" and is no error of ours where a database that the request itself has named cannot
 be reached. Anything else from 500 on is.
@@ -134,6 +134,7 @@ class Fuzz:
     def run(self, cases: int) -> None:
         """Ask at least so many."""
         self._restore()
+        self._fill_lake()
         operations = self._operations()
         for number in range(ROUNDS_MAX):
             todo = [
@@ -202,6 +203,15 @@ class Fuzz:
             spans = [span for table in client.feeds.tables("shop") for span in table.spans]
         self._span = spans[0].span if spans else "none"
 
+    def _fill_lake(self) -> None:
+        """Have a lake with a table in it."""
+        client = self._client
+        client.endpoints.add("lake", f"delta:{self._node.home.parent}/lake")
+        client.feeds.create("sea", source="shop", target="lake", tables=["public.orders"])
+        if not client.feeds.wait("sea", timeout_s=LEVEL_S).level:
+            self.found.append(f"the lake has no rows: {client.feeds.status('sea')}")
+        client.feeds.remove("sea")
+
     def _create(self, client: Client) -> None:
         """Have the feed, into a fresh table when there was none."""
         deadline = time.monotonic() + LEVEL_S
@@ -232,7 +242,12 @@ class Fuzz:
         self._client = self._node.client()
 
     def _known(self, name: str) -> dict[str, str]:
-        given = {"name": "shop", "table": "public.orders", "span": self._span}
+        given = {
+            "name": "shop",
+            "table": "public.orders",
+            "span": self._span,
+            "endpoint": "lake",
+        }
         other = {"node_drain": NODE, "token_remove": "viewer", "endpoint_remove": "spare"}
         return given | ({"name": other[name]} if name in other else {})
 
@@ -246,6 +261,7 @@ class Fuzz:
             "span_move": {"node": NODE},
             "span_split": {"at": [], "parts": 2},
             "span_merge": {"spans": [self._span, self._span]},
+            "lake_step_down": {"flush": True},
         }
         return bodies.get(name, {})
 

@@ -21,10 +21,14 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 class Cpu:
-    """The processor time that goes by while the `with` block lasts, by kind of process."""
+    """The processor time that goes by while the `with` block lasts, by kind of process.
 
-    def __init__(self, source: str, target: str) -> None:
-        self._ports = {_port(source): SOURCE, _port(target): TARGET}
+    `source` and `target` are the URLs of PostgreSQL servers, where there are any.
+    """
+
+    def __init__(self, source: str = "", target: str = "") -> None:
+        servers = ((source, SOURCE), (target, TARGET))
+        self._ports = {_port(url): name for url, name in servers if url}
         self.seconds: dict[str, float] = {}
 
     def __enter__(self) -> Self:

@@ -36,6 +36,21 @@ def warm_spark() -> Iterator["Spark"]:
         yield spark
 
 
+@contextmanager
+def joining_spark() -> Iterator["Spark"]:
+    """The same for who has Spark itself read, join and write: its Java compiles thoroughly."""
+    from lockgate.pipeline.jobs import warm_up
+    from lockgate.pipeline.session import SparkOptions, start
+
+    settings = {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # as Delta has them
+    }
+    with start(SparkOptions(driver_memory="2g", settings=settings)) as spark:
+        warm_up(spark)
+        yield spark
+
+
 def feed(
     home: Path, source: str, target: str, spark: "Spark", tables: str = "public.orders"
 ) -> "FeedRunner":

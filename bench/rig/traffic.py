@@ -5,13 +5,16 @@
 One thread writes small transactions on a schedule, at the source. A row's clock starts right
 before its COMMIT is sent. Another looks every 20 ms for the greatest key at the target; a row's
 clock stops when the answer that first shows its transaction has come. Both err on the side of a
-greater lag.
+greater lag. Of a lake, the other one is a reader that takes a snapshot and reads the keys of the
+files that are new in it.
 """
 
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +23,7 @@ import numpy as np
 import psycopg
 
 from bench.rig import orders
+from bench.rig.lake_reader import LakeReader, is_lake
 
 INSERTS, UPDATES, DELETES = 6, 3, 1
 PER_TRANSACTION: Final = INSERTS + UPDATES + DELETES
@@ -109,33 +113,50 @@ class _Writer(threading.Thread):
         return last
 
 
-def _watch(target: str, writer: _Writer) -> list[tuple[int, float]]:
+def _watch(greatest: Callable[[], int | None], writer: _Writer) -> list[tuple[int, float]]:
     """What the greatest key was, and when it was known, until the writer's last is seen."""
     seen: list[tuple[int, float]] = []
     deadline = None
+    while True:
+        looked = time.monotonic()
+        key = greatest()
+        if key is not None and (not seen or key > seen[-1][0]):
+            seen.append((key, time.monotonic()))
+        if not writer.is_alive():
+            if seen and seen[-1][0] >= writer.committed[-1][0]:
+                return seen
+            deadline = deadline or looked + PATIENCE_S
+            if looked > deadline:
+                raise RuntimeError(f"the last row was not seen within {PATIENCE_S:g} s")
+        time.sleep(max(0.0, looked + POLL_S - time.monotonic()))
+
+
+@contextmanager
+def _looking(target: str) -> Iterator[Callable[[], int | None]]:
+    """Who tells the greatest key at the target."""
+    if is_lake(target):
+        yield LakeReader(target).greatest
+        return
     with psycopg.connect(target, autocommit=True) as connection:
-        while True:
-            looked = time.monotonic()
+
+        def greatest() -> int | None:
             row = connection.execute("SELECT max(id) FROM orders").fetchone()
             assert row is not None
-            if row[0] is not None and (not seen or row[0] > seen[-1][0]):
-                seen.append((row[0], time.monotonic()))
-            if not writer.is_alive():
-                if seen and seen[-1][0] >= writer.committed[-1][0]:
-                    return seen
-                deadline = deadline or looked + PATIENCE_S
-                if looked > deadline:
-                    raise RuntimeError(f"the last row was not seen within {PATIENCE_S:g} s")
-            time.sleep(max(0.0, looked + POLL_S - time.monotonic()))
+            found: int | None = row[0]
+            return found
+
+        yield greatest
 
 
 def main() -> None:
     """Be the other process."""
     traffic = msgspec.json.decode(sys.stdin.buffer.read(), type=Traffic)
-    writer = _Writer(traffic)
-    writer.start()
-    seen = _watch(traffic.target, writer)
-    writer.join()
+    with _looking(traffic.target) as greatest:
+        greatest()
+        writer = _Writer(traffic)
+        writer.start()
+        seen = _watch(greatest, writer)
+        writer.join()
     keys, committed = map(np.array, zip(*writer.committed, strict=True))
     shown, when = map(np.array, zip(*seen, strict=True))
     lags = when[np.searchsorted(shown, keys)] - committed

@@ -104,11 +104,11 @@ class World:
                 if not self.client().feeds.wait(feed, timeout_s=SOON_S).level:
                     raise Unhealthy(f"{feed} does not become level: {self.problems()}")
             tables = [parse_table(table) for table in self.tables()]
-            compared = compare(self.source, self.target, tables)
+            compared = compare(self.source, self.target, zip(tables, tables, strict=True))
         different = [one for one in compared if not one.equal]
         if different:
             raise Unhealthy(f"rows differ: {different}")
-        return sum(one.source_rows for one in compared)
+        return sum(one.rows for one in compared)
 
     def require_watched(self) -> None:
         """Nothing was seen since the last time that must never be."""

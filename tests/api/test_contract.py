@@ -73,8 +73,19 @@ TAKING = {
 }
 """Those that can be asked in a wrong way."""
 
-NAMES = {"name": "shop", "table": "public.orders", "span": "s2"}
+NAMES = {
+    "name": "shop",
+    "table": "public.orders",
+    "span": "s2",
+    "endpoint": "lake",
+    "diff": "0123456789",
+}
 OTHER_NAMES = {
+    "diff_resume": {"diff": "fedcba9876"},
+    "diff_cancel": {"diff": "fedcba9876"},
+    "move_reverse": {"name": "there"},
+    "move_complete": {"name": "there"},
+    "move_remove": {"name": "over"},
     "node_drain": {"name": "a"},
     "token_remove": {"name": "viewer"},
     "endpoint_remove": {"name": "spare"},
@@ -82,6 +93,7 @@ OTHER_NAMES = {
 _FEED = {"source": "shop", "target": "copy", "tables": ["public.*"], "name": "more"}
 _PLAIN = {"leave_out": [], "masks": {}, "rows": {}, "rename": {}}
 _BYTES = {"wal_warn_bytes": 2**30, "wal_stop_bytes": 2**31}
+_MOVE = {"source": "shop", "target": "copy", "tables": ["public.*"], "hook": ""}
 BODIES: dict[str, dict[str, Any]] = {
     "endpoint_add": {"url": "postgres://db.example/x"},
     "feed_create": {**_FEED, **_PLAIN, **_BYTES},
@@ -89,6 +101,11 @@ BODIES: dict[str, dict[str, Any]] = {
     "span_move": {"node": "a"},
     "span_split": {"at": [], "parts": 2},
     "span_merge": {"spans": ["s4", "s5"]},
+    "lake_step_down": {"flush": True},
+    "diff_run": {"source": "shop", "target": "copy", "tables": ["public.*"], "feed": ""},
+    "move_diff": {"resume": False},
+    "move_create": {**_MOVE, "name": "more"},
+    "move_plan": {**_MOVE, "name": "more"},
 }
 """What makes up sense, in place of what the generator made up."""
 
@@ -97,6 +114,7 @@ ran = dict.fromkeys(((name, mode) for mode in GenerationMode for name in TAKING)
 
 @pytest.fixture
 def session(service: FakeService) -> Iterator[requests.Session]:
+    service.moves.patience_s = 0.0
     with requests.Session() as session:
         session.headers["Authorization"] = f"Bearer {service.keys[Role.ADMIN].reveal()}"
         yield session
@@ -123,7 +141,8 @@ def _ask_much(
             known = {key: names[key] for key in case.path_parameters if key in names}
             case.path_parameters.update(known)
             if body:
-                case.body = {**case.body, **body}
+                sent = case.body if isinstance(case.body, dict) else {}  # it may be left out
+                case.body = {**sent, **body}
         if name in TAKING:
             ran[name, mode] += 1
         answer = case.call(base_url=server.url, session=session)
@@ -136,11 +155,25 @@ def _ask_much(
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_requests_that_fit_the_description(
-    name: str, server: Server, session: requests.Session, shop: str, ask: Ask
+    name: str,
+    server: Server,
+    session: requests.Session,
+    shop: str,
+    ask: Ask,
+    service: FakeService,
 ) -> None:
     spare = {"name": "spare", "url": "postgres://db.example/spare"}
     assert ask("POST", "/api/v1/endpoints", json=spare).is_success
+    lake = {"name": "lake", "url": "delta:/srv/lake"}
+    assert ask("POST", "/api/v1/endpoints", json=lake).is_success
+    for move, steps in {"shop": [], "there": ["switch"], "over": ["cancel"]}.items():
+        moved = {"source": "shop", "target": "copy", "tables": ["public.*"], "name": move}
+        assert ask("POST", "/api/v1/moves", json=moved).is_success
+        for step in steps:
+            assert ask("POST", f"/api/v1/moves/{move}/{step}").is_success
     assert ask("POST", "/api/v1/feeds/shop/spans/s3/split", json={"parts": 2}).is_success
+    for service.diffs.fails, diff in (("a lock", "fedcba9876"), ("", "0123456789")):
+        assert ask("POST", "/api/v1/diffs", json={"id": diff, "feed": "shop"}).is_success
     statuses = _ask_much(name, GenerationMode.POSITIVE, server, session)
     assert statuses & {200, 201, 204}, "it never went well"
 

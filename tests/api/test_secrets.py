@@ -11,7 +11,7 @@ import structlog
 
 from lockgate.api.scrub import _ADDRESSES, _TEXTS, Scrubber
 from lockgate.api.server import serve
-from lockgate.model import documents, feed_status
+from lockgate.model import documents, feed_status, lake_documents
 from lockgate.model.documents import EndpointReport, HistoryEntry
 from lockgate.model.errors import (
     Conflict,
@@ -231,6 +231,7 @@ NAMES = {
     *("name", "kind", "feeds", "who", "verb", "object", "node", "owner", "at", "version", "status"),
     *("span", "table", "columns", "left_out", "masked", "key", "rows", "operator"),
     *("state", "severity", "code", "low", "high", "position", "checkpoint", "resolved"),
+    *("lake", "role", "stage", "leader", "drained_to", "request", "verdict"),
 }
 """Fields of documents that hold what people called something, or one of few words, or numbers."""
 
@@ -238,7 +239,7 @@ NAMES = {
 def test_every_text_of_a_document_is_scrubbed() -> None:
     found = {
         field.name
-        for module in (documents, feed_status)
+        for module in (documents, feed_status, lake_documents)
         for kind in vars(module).values()
         if dataclasses.is_dataclass(kind)
         for field in dataclasses.fields(kind)

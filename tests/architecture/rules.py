@@ -41,6 +41,8 @@ ALSO: Final[dict[str, frozenset[str]]] = {
     "lockgate.cli.demo": frozenset({"sim", "demo"}),
     # Runs a feed in its own process, with no service to ask.
     "lockgate.cli.feed_run": frozenset({"node", "pipeline"}),
+    # Reads lake tables as people do: what they see is what is compared.
+    "lockgate.pipeline.lake_diff_sides": frozenset({"lake"}),
     # Is the service.
     "lockgate.cli.server": frozenset({"api"}),
     # A metastore is prepared before any node runs that could be asked over the api.

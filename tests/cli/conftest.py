@@ -41,13 +41,14 @@ def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    """A service with the endpoints `shop` and `copy`; the environment leads to it."""
+    """A service with the endpoints `shop`, `copy` and `lake`; the environment leads to it."""
     with serve(FakeService()) as running:
         monkeypatch.setenv("LOCKGATE_URL", running.url)
         monkeypatch.setenv("LOCKGATE_TOKEN", running.token())
         with lockgate.connect() as lg:
             lg.endpoints.add("shop", "postgres://app:hunter2@db.example/shop")
             lg.endpoints.add("copy", "postgres://app:hunter2@db.example/copy")
+            lg.endpoints.add("lake", "delta:/srv/lake")
         yield running
 
 

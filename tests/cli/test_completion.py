@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+import lockgate
 from tests.cli.test_cli import COMMAND
 from tests.support.served import Served
 
@@ -38,9 +39,15 @@ def test_commands_are_completed() -> None:
         ("lockgate feed resync shop public.o", ["public.orders"]),
         ("lockgate feed span-move shop s1 --node ", ["a"]),
         ("lockgate feed span-split shop ", ["s1", "s2", "s3"]),
+        ("lockgate lake list ", ["lake"]),
+        ("lockgate move switch ", ["orders"]),
+        ("lockgate move create x --to c", ["copy"]),
+        ("lockgate lake drain lake public.o", ["public.orders"]),
     ],
 )
 def test_names_are_completed(words: str, names: list[str], fed: Served) -> None:
+    with lockgate.connect() as lg:
+        lg.moves.create("orders", source="shop", target="copy", tables=["public.orders"])
     assert completed(words)[0] == names
 
 

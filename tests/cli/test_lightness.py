@@ -28,7 +28,14 @@ def test_help_imports_nothing_of_the_machinery() -> None:
     assert not (HEAVY | {"httpx", "rich"}) & modules
 
 
-@pytest.mark.parametrize("line", ["feed status shop", "feed list --json", "endpoint list"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("feed status shop", "feed list --json", "endpoint list"),
+        *("lake list lake", "lake drain lake"),
+        *("move create x --from shop --to copy --tables public.*", "move list --json"),
+    ],
+)
 def test_a_command_that_looks_imports_nothing_of_the_machinery(line: str, fed: Served) -> None:
     modules = loaded(*line.split())
     assert "httpx" in modules, "the command did not ask anybody"

@@ -19,9 +19,16 @@ READS = [
     "feed tables shop",
     "feed spans shop",
     "feed history shop",
+    "lake list lake",
+    "lake status lake public.orders",
     "node list",
     "history",
     "token list",
+]
+
+CHANGES = [
+    *("feed pause shop", "feed wait shop", "node drain a"),
+    *("lake drain lake", "lake drop lake public.orders", "lake step-up lake"),
 ]
 
 # --- every command --------------------------------------------------------------------------------
@@ -45,7 +52,7 @@ def test_people_get_lines_without_colour_where_there_is_no_terminal(
     assert "\x1b" not in done.out + done.err
 
 
-@pytest.mark.parametrize("line", [*READS, "feed pause shop", "feed wait shop", "node drain a"])
+@pytest.mark.parametrize("line", [*READS, *CHANGES])
 def test_without_a_server_every_command_fails_with_a_hint(
     line: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,7 +133,7 @@ def test_a_url_may_come_on_stdin(run: Run, served: Served, monkeypatch: pytest.M
 
 
 def test_endpoints_are_listed_in_columns(run: Run, fed: Served) -> None:
-    heading, first, _ = run("endpoint list").out.splitlines()
+    heading, first, *_ = run("endpoint list").out.splitlines()
     assert heading.split() == ["NAME", "KIND", "URL", "FEEDS"]
     assert first.split() == ["copy", "postgres", "postgres://app:***@db.example/copy", "shop"]
     assert first.index("postgres") == heading.index("KIND")
@@ -150,7 +157,10 @@ def test_an_endpoint_that_is_fit_for_nothing_is_failure(
 
 def test_an_endpoint_is_removed(run: Run, served: Served) -> None:
     assert run("endpoint remove shop --json").document == {"name": "shop", "removed": True}
-    assert [one["name"] for one in run("endpoint list --json").document["items"]] == ["copy"]
+    assert [one["name"] for one in run("endpoint list --json").document["items"]] == [
+        "copy",
+        "lake",
+    ]
 
 
 # --- nodes, the past, tokens ----------------------------------------------------------------------

@@ -34,7 +34,8 @@ def test_nothing_of_the_error_is_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [(503, Transient), (429, Transient), (409, Terminal), (422, UsageError)]
+    ("status", "kind"),
+    [(503, Transient), (429, Transient), (409, Conflict), (410, Terminal), (422, UsageError)],
 )
 def test_an_unknown_code_keeps_its_name_and_its_status_says_the_rest(
     status: int, kind: type[LockgateError]

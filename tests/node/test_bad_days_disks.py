@@ -1,14 +1,9 @@
 """C12: a disk is full. The feed says so, waits, and goes on when there is room; nothing is lost."""
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
-
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
-from tests.support.bad_days import SOON_S, small_disk, until_normal, until_warned
+from tests.support.bad_days import SOON_S, small_disk, tablespace, until_normal, until_warned
 from tests.support.feeds import Pair, level
 from tests.support.waiting import until
 
@@ -63,7 +58,7 @@ def test_the_targets_disk_is_full(pair: Pair, pg18: EmbeddedPostgres) -> None:
     pair.at_source(_TABLE)
     with small_disk(pg18.directory / "space", "2m") as disk, pair.running() as runner:
         level(runner)
-        with _tablespace(pg18, disk.path):
+        with tablespace(pg18, disk.path):
             pair.at_target("ALTER TABLE noise SET TABLESPACE small")
             pair.at_source(_NOISE.format(1, 3000))
             until_warned(runner, "disk is full", "public.noise")
@@ -72,13 +67,3 @@ def test_the_targets_disk_is_full(pair: Pair, pg18: EmbeddedPostgres) -> None:
             pair.assert_equal("public.noise")
             until_normal(runner)
             pair.at_target("DROP TABLE noise")
-
-
-@contextmanager
-def _tablespace(server: EmbeddedPostgres, path: Path) -> Iterator[None]:
-    owner = server.directory.stat()
-    os.chown(path, owner.st_uid, owner.st_gid)
-    with psycopg.connect(server.url(), autocommit=True) as connection:
-        connection.execute(f"CREATE TABLESPACE small LOCATION '{path}'")
-        yield
-        connection.execute("DROP TABLESPACE small")

@@ -8,12 +8,13 @@ import signal
 
 import pytest
 
-from lockgate.demo.shop import Writers, open_shop
+from lockgate.demo.shop import open_shop
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from tests.support.bad_days import SOON_S, built_no_further, chunks_done, held, prepare
 from tests.support.feeds import Pair
 from tests.support.proxy import FaultProxy
-from tests.support.runners import Start, finish, processes, stands_at, until_same, waiting
+from tests.support.runners import Start, finish, processes, stands_at, until_same
+from tests.support.shops import ShopWriters
 from tests.support.waiting import until
 
 SHOP = ("public.customers", "public.orders", "public.visits")
@@ -49,9 +50,9 @@ def test_killed_during_the_copy_it_goes_on_at_the_chunk(ends: Pair, start: Start
 def test_killed_between_the_rows_and_their_key(ends: Pair, start: Start, meanwhile: str) -> None:
     """No change comes before the key is there; a table that has changed is copied anew."""
     open_shop(ends.source, 1_000)
-    with built_no_further(ends.target, "p", "public.orders"):
+    with built_no_further(ends.target, "p", "public.orders") as reached:
         runner = start()
-        until(lambda: waiting(ends), SOON_S)
+        until(reached, SOON_S)
         assert chunks_done(ends, "public.orders")
         runner.kill()
     ends.at_source("UPDATE orders SET total = -total", "DELETE FROM orders WHERE id % 3 = 0")
@@ -72,9 +73,9 @@ def test_killed_before_the_key_a_newer_index_waits_for_the_changes(
         "CREATE TABLE t (id int PRIMARY KEY, v int)",
         "INSERT INTO t SELECT n, n / 2 FROM generate_series(1, 1000) n",
     )
-    with built_no_further(ends.target, "p", "public.t"):
+    with built_no_further(ends.target, "p", "public.t") as reached:
         runner = start()
-        until(lambda: waiting(ends), SOON_S)
+        until(reached, SOON_S)
         assert chunks_done(ends, "public.t")
         runner.kill()
     ends.at_source("DELETE FROM t WHERE id % 2 = 1")
@@ -151,7 +152,7 @@ def test_killed_with_a_spark_of_its_own(ends: Pair) -> None:
     """As people run it: Spark ends with the runner, and the next one begins with another."""
     open_shop(ends.source, 3_000)
     prepare(ends, chunk_rows=500)
-    writers = Writers(ends.source)
+    writers = ShopWriters(ends.source)
     with held(ends.target, "public.orders") as lock, processes(ends, "local[2]") as start:
         writers.start()
         runner = start(chunk_rows=500)

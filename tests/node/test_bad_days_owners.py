@@ -94,9 +94,9 @@ def test_an_owner_that_was_stopped_while_it_built_a_constraint_is_in_nobodys_way
 ) -> None:
     """F12: the tables that it had locked are free again as soon as a successor has claimed."""
     open_shop(ends.source, 300)
-    with built_no_further(ends.target, "f", "public.orders"):
+    with built_no_further(ends.target, "f", "public.orders") as reached:
         paused = start()
-        until(lambda: waiting(ends), SOON_S)
+        until(reached, SOON_S)
         paused.signal(signal.SIGSTOP)
     until(lambda: _uncommitted(ends), SOON_S)
     successor = start()

@@ -42,22 +42,20 @@ def _once(
 
 def _after_two_chunks(patch: pytest.MonkeyPatch, table: str, act: Callable[[], None]) -> None:
     """Do something once, when two chunks of the table are copied and the others not yet."""
-    old = copy._Run._job
+    old = copy._Run.run
     done: list[bool] = []
 
-    def job(run: Any, held: Any) -> None:
+    def run(one: Any, held: Any, packs: Any) -> None:
         if not done:
             done.append(True)
-            left = dict(run.left)
-            some = {k: v for k, v in left.items() if v.table.source.name == table}
-            some = dict(list(some.items())[:2])
-            run.left = dict(some)
-            old(run, held)
-            run.left = {k: v for k, v in left.items() if k not in some}
+            parts = [part for pack in packs for part in pack]
+            some = [part for part in parts if part.table.source.name == table][:2]
+            old(one, held, [some])
+            packs = [[part for part in parts if part not in some]]
             act()
-        old(run, held)
+        old(one, held, packs)
 
-    patch.setattr(copy._Run, "_job", job)
+    patch.setattr(copy._Run, "run", run)
 
 
 def test_a_table_that_is_renamed_before_its_copy_is_copied(

@@ -2,10 +2,11 @@
 
 import pytest
 
-from lockgate.demo.shop import Writers, open_shop
+from lockgate.demo.shop import open_shop
 from lockgate.model.errors import Terminal
 from lockgate.model.feeds import FeedState
 from tests.support.feeds import Pair, level
+from tests.support.shops import ShopWriters
 
 SHOP = ("public.customers", "public.orders", "public.visits")
 
@@ -13,7 +14,7 @@ SHOP = ("public.customers", "public.orders", "public.visits")
 def test_writes_during_the_copy_arrive_once(pair: Pair) -> None:
     """C10: in front of the cursor, behind it, and in the table without a key."""
     open_shop(pair.source, 5_000)
-    writers = Writers(pair.source)
+    writers = ShopWriters(pair.source)
     writers.start()
     try:
         with pair.running(chunk_rows=500) as runner:

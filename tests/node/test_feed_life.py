@@ -9,8 +9,9 @@ from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.model.errors import Transient, UsageError
 from lockgate.model.feeds import FeedState
 from lockgate.model.spans import TRIGGER
-from lockgate.node.feed import context, setup
+from lockgate.node.feed import setup
 from lockgate.node.feed.guard import CaptureGuard
+from lockgate.node.feed.targets import postgres
 from lockgate.pipeline.jobs import SparkLost
 from tests.support.feeds import Pair, level
 from tests.support.waiting import until
@@ -99,7 +100,7 @@ def test_a_batch_that_landed_unheard_is_not_applied_from_files_that_are_gone(
 ) -> None:
     """Whoever did not hear the answer asks the sink where it stands."""
     _table(pair)
-    applied = context.apply_items
+    applied = postgres.apply_items
     lost: list[bool] = []
 
     def unheard(*args: Any, **more: Any) -> Any:
@@ -113,7 +114,7 @@ def test_a_batch_that_landed_unheard_is_not_applied_from_files_that_are_gone(
 
     with pair.running() as runner:
         level(runner)
-        monkeypatch.setattr(context, "apply_items", unheard)
+        monkeypatch.setattr(postgres, "apply_items", unheard)
         pair.at_source("INSERT INTO t VALUES (1000)")
         level(runner)
         assert lost

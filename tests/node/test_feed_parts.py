@@ -3,7 +3,7 @@
 import pytest
 
 from lockgate.model.apply import ApplyItem, Receipt
-from lockgate.node.feed import context
+from lockgate.node.feed.targets import postgres
 from tests.support.feeds import Pair, level
 
 TABLE = "CREATE TABLE public.parts (id bigint PRIMARY KEY, what text)"
@@ -22,7 +22,7 @@ def test_no_part_has_more_rows_than_a_task_may_take(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches: list[int] = []
-    real = context.apply_items
+    real = postgres.apply_items
 
     def watched(
         spark: object, items: list[ApplyItem], *args: object, **kw: object
@@ -30,9 +30,9 @@ def test_no_part_has_more_rows_than_a_task_may_take(
         batches.append(len(items))
         return real(spark, items, *args, **kw)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(context, "PART_ROWS", 40)
-    monkeypatch.setattr(context, "PART_ROWS_MAX", 100)
-    monkeypatch.setattr(context, "apply_items", watched)
+    monkeypatch.setattr(postgres, "PART_ROWS", 40)
+    monkeypatch.setattr(postgres, "PART_ROWS_MAX", 100)
+    monkeypatch.setattr(postgres, "apply_items", watched)
     pair.at_source(TABLE, BEFORE)
     with pair.running() as runner:
         level(runner)

@@ -110,7 +110,7 @@ def test_what_changes_find_their_rows_by_cannot_wait(
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left is tried before any change is applied, not some seconds later."""
-    monkeypatch.setattr(guard, "UPKEEP_S", 0.01)
+    monkeypatch.setattr(guard, "SOON_S", 0.01)
 
 
 def _finished(pair: Pair) -> bool:
@@ -136,7 +136,7 @@ def test_a_constraint_comes_after_the_rows_that_it_would_refuse(
 ) -> None:
     copied = "SELECT bool_and(copied) FROM lockgate.progress"
     with monkeypatch.context() as patch:
-        patch.setattr(Finishing, "attempt", lambda *_: False)
+        patch.setattr(Finishing, "attempt", lambda *_: 0.05)
         _run_first(pair, lambda: pair.ask_target(copied) == [(True,)])
     assert not _finished(pair)
     with pair.running() as runner:

@@ -9,7 +9,14 @@ import msgspec
 import pytest
 
 from lockgate.model.errors import UsageError
-from lockgate.pipeline.jobs import Interrupted, SparkLost, TaskFailed, interrupt, run_tasks
+from lockgate.pipeline.jobs import (
+    Interrupted,
+    SparkLost,
+    TaskFailed,
+    interrupt,
+    run_each,
+    run_tasks,
+)
 from lockgate.pipeline.session import Spark, SparkOptions, start
 from tests.support.waiting import until
 
@@ -101,6 +108,60 @@ def test_interrupting_a_tag_ends_its_tasks_and_no_others(spark: Spark, tmp_path:
         for thread in threads.values():
             thread.join()
     assert isinstance(ends["two"], Interrupted)
+
+
+def test_each_receipt_is_handed_over_once(spark: Spark) -> None:
+    items = [f"item {number}".encode() for number in range(7)]
+    taken: dict[int, bytes] = {}
+
+    def take(number: int, receipt: bytes) -> None:
+        assert number not in taken
+        taken[number] = receipt
+
+    run_each(spark, "echo", items, "each", take)
+    assert [taken[number] for number in range(7)] == items
+
+
+def test_receipts_are_handed_over_while_others_still_run_until_interrupted(
+    spark: Spark, tmp_path: Path
+) -> None:
+    taken: list[int] = []
+    failed: list[BaseException] = []
+    items = [b"quick", str(tmp_path / "held").encode(), b"quick", b"quick"]
+
+    def run() -> None:
+        try:
+            run_each(spark, "test-hold-some", items, "each", lambda no, _: taken.append(no))
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    until(lambda: sorted(taken) == [0, 2, 3] and (tmp_path / "held").exists(), 60)
+    assert thread.is_alive()
+    assert interrupt(spark, "each")
+    thread.join(60)
+    assert isinstance(failed[0], Interrupted)
+
+
+def test_an_item_that_raises_ends_the_others(spark: Spark, tmp_path: Path) -> None:
+    """What is not begun is left, and what runs is stopped: nobody waits for ten minutes."""
+    taken: list[int] = []
+    items = [b"good", b"bad", *[b"fine"] * 20]
+    with pytest.raises(TaskFailed, match="RuntimeError: no such luck"):
+        run_each(spark, "test-fail", items, "each", lambda no, _: taken.append(no))
+    assert len(taken) < 21
+    assert run_tasks(spark, "echo", [b"alive"], "each") == [b"alive"]
+
+
+def test_what_whoever_takes_receipts_raises_comes_out_and_ends_the_rest(
+    spark: Spark, tmp_path: Path
+) -> None:
+    def take(number: int, receipt: bytes) -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        run_each(spark, "echo", [b"x"] * 20, "each", take)
 
 
 def test_interrupting_what_does_not_run_is_no_error(spark: Spark) -> None:

@@ -122,7 +122,7 @@ def test_descendants_of_the_first_process_are_found() -> None:
 @pytest.mark.slow
 def test_a_short_soak_loses_nothing(tmp_path: Path) -> None:
     results = tmp_path / "soak.json"
-    words = ["--kills", "3", "--minutes", "4", "--rows", "2000", "--results", str(results)]
+    words = ["--kills", "3", "--minutes", "15", "--rows", "2000", "--results", str(results)]
     assert main(words) == 0
     result = json.loads(results.read_text())
     assert result["kills"] == 3

@@ -1,10 +1,11 @@
 """What bad days are made of: servers that go away, locks that hold work up, disks that fill."""
 
 import contextlib
+import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psycopg
@@ -91,15 +92,23 @@ def held(url: str, *tables: str) -> Iterator[Held]:
 
 
 @contextlib.contextmanager
-def built_no_further(url: str, kind: str, table: str) -> Iterator[None]:
-    """Whoever makes a constraint of that kind waits before its transaction ends, until we leave."""
+def built_no_further(url: str, kind: str, table: str) -> Iterator[Callable[[], bool]]:
+    """Whoever makes a constraint of that kind waits before its transaction ends, until we leave.
+
+    Yields whether somebody does, at this gate and no other: sessions wait for many locks.
+    """
     with psycopg.connect(url) as gate:
         gate.execute(_GATE.format(kind=kind, table=table))
         gate.commit()
         gate.execute("SELECT pg_advisory_lock(42)")
-        yield
+        yield lambda: gate.execute(_AT_THE_GATE).fetchone() == (True,)
 
 
+_AT_THE_GATE = (
+    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 42 "
+    "AND NOT granted "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
+)
 _GATE = """
 CREATE FUNCTION gate() RETURNS event_trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -195,6 +204,19 @@ def small_disk(path: Path, size: str) -> Iterator[SmallDisk]:
         yield disk
     finally:
         subprocess.run(["umount", "--lazy", str(path)], capture_output=True, check=False)
+
+
+@contextlib.contextmanager
+def tablespace(server: EmbeddedPostgres, path: Path) -> Iterator[None]:
+    """The tablespace `small` there: it stands for the disk, so that the server itself goes on."""
+    owner = server.directory.stat()
+    os.chown(path, owner.st_uid, owner.st_gid)
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("CREATE TABLESPACE small LOCATION {}").format(sql.Literal(str(path)))
+        )
+        yield
+        connection.execute("DROP TABLESPACE small")
 
 
 def in_thread(work: "Sequence[str]", url: str) -> threading.Thread:

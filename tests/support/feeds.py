@@ -73,7 +73,8 @@ class Pair:
 
     def assert_equal(self, *tables: str) -> None:
         """Every row of these tables is there once, and no other."""
-        for one in compare(self.source, self.target, [parse_table(table) for table in tables]):
+        names = [parse_table(table) for table in tables]
+        for one in compare(self.source, self.target, zip(names, names, strict=True)):
             assert one.equal, one
 
 

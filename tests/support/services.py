@@ -10,6 +10,9 @@ every change. What tests steer:
     arrived                     bodies that came over the link
     add_node("b")               another node, to move spans to
     lag("shop")                 the feed stays behind, so that waits last; `level` ends it
+    lakes                       endpoints whose URL begins with delta: (`fake_lakes.py`)
+    moves                       tables on their way elsewhere (`fake_moves.py`)
+    diffs                       both sides compared (`fake_diffs.py`)
 """
 
 import dataclasses
@@ -44,7 +47,11 @@ from lockgate.model.patterns import selected
 from lockgate.model.secret import Secret
 from lockgate.model.tables import TableName
 from lockgate.model.tokens import AccessToken, Role, digest_of
+from tests.support.fake_diffs import FakeDiffs
 from tests.support.fake_feed import POSITION, FakeFeed, shown
+from tests.support.fake_history import FakeHistory
+from tests.support.fake_lakes import FakeLakes
+from tests.support.fake_moves import FakeMoves
 
 CATALOG: Final = (
     TableName("public", "items"),
@@ -55,7 +62,6 @@ CATALOG: Final = (
 """The tables of every source."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
-_AT: Final = "2026-01-01T00:00:{:02d}Z"
 
 
 class FakeService:
@@ -73,12 +79,18 @@ class FakeService:
         self._endpoints: dict[str, Secret] = {}
         self._feeds: dict[str, FakeFeed] = {}
         self._nodes: dict[str, NodeStatus] = {}
-        self._history: list[HistoryEntry] = []
+        self._history = FakeHistory()
+        self._note = self._history.note
         self._tokens: dict[str, AccessToken] = {}
         self._link_key = Secret(secrets.token_urlsafe(32))
         self._numbers = itertools.count(1)
         self.keys = {role: self.add_token(role.value, role, "lockgate") for role in Role}
         """A token of each role, named after it."""
+        self.lakes = FakeLakes(
+            self._call, lambda name: self._endpoint(name).url, self._users, self._note
+        )
+        self.moves = FakeMoves(self._call, self._matching, self._note)
+        self.diffs = FakeDiffs(self._call, self._matching, self.config, self.moves.one, self._note)
         self.add_node(name, coordinator=True)
         self.calls.clear()
 
@@ -128,7 +140,7 @@ class FakeService:
         """A new one, or a new URL for one that nothing uses."""
         with self._call("add_endpoint", who):
             _check_name(name)
-            if not url.reveal().startswith("postgres://"):
+            if not url.reveal().startswith(("postgres://", "delta:")):
                 raise UsageError(
                     "not an address of a database", object_="url", hint="write postgres://…"
                 )
@@ -296,13 +308,7 @@ class FakeService:
     def history(self, object_: str, before: int | None, limit: int) -> list[HistoryEntry]:
         """The newest first."""
         with self._call("history"):
-            found = [
-                entry
-                for entry in reversed(self._history)
-                if (not object_ or entry.object == object_)
-                and (before is None or entry.id < before)
-            ]
-            return found[:limit]
+            return self._history.read(object_, before, limit)
 
     def tokens(self) -> list[AccessToken]:
         """Who may ask."""
@@ -363,7 +369,8 @@ class FakeService:
         if name not in self._endpoints:
             raise NotFound("there is no such endpoint", object_=name, hint="add it first")
         url = shown(self._endpoints[name])
-        return Endpoint(name, url, "postgres", self._users(name))
+        kind = "delta" if url.startswith("delta:") else "postgres"
+        return Endpoint(name, url, kind, self._users(name))
 
     def _users(self, endpoint: str) -> tuple[str, ...]:
         return tuple(
@@ -373,10 +380,13 @@ class FakeService:
         )
 
     def _chosen(self, config: FeedConfig) -> list[str]:
-        for end in (config.source.reveal(), config.target.reveal()):
+        return self._matching(config.source.reveal(), config.target.reveal(), config.tables)
+
+    def _matching(self, source: str, target: str, patterns: Sequence[str]) -> list[str]:
+        for end in (source, target):
             if "://" not in end:
                 self._endpoint(end)
-        chosen = [str(name) for name in selected(config.tables, CATALOG)]
+        chosen = [str(name) for name in selected(patterns, CATALOG)]
         if not chosen:
             raise UsageError("no table matches", object_="tables", hint="see the source's tables")
         return chosen
@@ -393,11 +403,6 @@ class FakeService:
 
     def _status(self, name: str) -> FeedStatus:
         return self._feed(name).status()
-
-    def _note(self, who: str, verb: str, object_: str, detail: str = "") -> None:
-        id_ = len(self._history) + 1
-        at = _AT.format(id_ % 60)
-        self._history.append(HistoryEntry(id_, at, who, verb, object_, detail, "done"))
 
 
 def _check_name(name: str) -> None:

@@ -24,6 +24,7 @@ TEST_KINDS: Final = {
     "test-count": "tests.support.spark:count",
     "test-fail": "tests.support.spark:fail",
     "test-hold": "tests.support.spark:hold",
+    "test-hold-some": "tests.support.spark:hold_some",
     "test-home": "tests.support.spark:home",
     "test-leave": "tests.support.spark:leave",
     "test-where": "tests.support.spark:where",
@@ -78,6 +79,11 @@ def hold(item: bytes) -> bytes:
     path.with_suffix(".part").rename(path)
     time.sleep(600)
     return item
+
+
+def hold_some(item: bytes) -> bytes:
+    """The same, but for the item `quick`."""
+    return item if item == b"quick" else hold(item)
 
 
 def home(item: bytes) -> bytes:

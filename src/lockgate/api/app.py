@@ -27,10 +27,14 @@ from lockgate.api.logs import Log
 from lockgate.api.pages import Page
 from lockgate.api.ports import Service
 from lockgate.api.problems import Refused
+from lockgate.api.routes.diffs import DiffRoutes
 from lockgate.api.routes.endpoints import EndpointRoutes
 from lockgate.api.routes.feeds import FeedRoutes
+from lockgate.api.routes.lakes import LakeRoutes
 from lockgate.api.routes.machines import MachineRoutes
+from lockgate.api.routes.moves import MoveRoutes
 from lockgate.api.routes.people import PeopleRoutes
+from lockgate.api.routes.routes import RouteRoutes
 from lockgate.api.scrub import Scrubber
 from lockgate.api.verbs import VERBS, Lane
 
@@ -64,6 +68,7 @@ def make_interface(
         Lane.WORK: Slots("work", limits.workers, limits.in_flight_max),
         # Who waits for a place to wait had better ask again.
         Lane.WAIT: Slots("wait", limits.waiters, 0),
+        Lane.FOLLOW: Slots("follow", limits.followers, 0),
         Lane.LINK: Slots("link", 8, limits.link_in_flight_max),
         Lane.ASK: Slots("ask", 8, limits.link_in_flight_max),
     }
@@ -88,20 +93,28 @@ def make_interface(
     handlers = (
         EndpointRoutes(service, scrubber),
         FeedRoutes(service, scrubber),
+        LakeRoutes(service),
+        MoveRoutes(service),
+        RouteRoutes(service),
+        DiffRoutes(service),
         PeopleRoutes(service, keys.forget),
         MachineRoutes(service, app.openapi),
     )
     for verb in VERBS:
         handler = next(getattr(h, verb.operation) for h in handlers if hasattr(h, verb.operation))
-        route = _in_lane(handler, lanes[verb.lane], scrubber)
+        route = _in_lane(handler, verb.lane, lanes, scrubber)
         app.add_api_route(verb.path, route, methods=[verb.method], **describe(verb, handler))
     return Interface(app, lanes, limits)
 
 
-def _in_lane(handler: Callable[..., Any], slots: Slots, scrubber: Scrubber) -> Callable[..., Any]:
+def _in_lane(
+    handler: Callable[..., Any], lane: Lane, lanes: Mapping[Lane, Slots], scrubber: Scrubber
+) -> Callable[..., Any]:
     """The handler as a coroutine that runs it in a lane, and scrubs what it says."""
 
     async def run(**given: Any) -> Any:
+        hangs = getattr(given.get("query"), "hangs", False)
+        slots = lanes[Lane.FOLLOW if hangs else lane]
         answer = await slots.run(functools.partial(handler, **given))
         if isinstance(answer, Page):
             return answer.model_copy(update={"items": scrubber.document(answer.items)})

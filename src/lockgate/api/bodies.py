@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from lockgate.api.problems import Refused
+from lockgate.model.diffs import DiffOrder
 from lockgate.model.feed_config import (
     WAL_STOP_BYTES,
     WAL_WARN_BYTES,
@@ -19,14 +20,25 @@ from lockgate.model.feed_config import (
     is_url,
     read_config,
 )
+from lockgate.model.move_config import MoveConfig, read_move_config
+from lockgate.model.moves import Command, Disposal, MoveOrder
 from lockgate.model.secret import Secret
 from lockgate.model.tokens import Role
 
 __all__ = [
+    "DiffBody",
     "EndpointBody",
     "FeedBody",
+    "LakeBody",
+    "LakeDropBody",
+    "LakeStepDownBody",
     "MergeBody",
     "MoveBody",
+    "MoveCancelBody",
+    "MoveCompleteBody",
+    "MoveCreateBody",
+    "MoveDiffBody",
+    "MoveFlipBody",
     "SplitBody",
     "TokenBody",
     "WaitBody",
@@ -100,6 +112,9 @@ class FeedBody(_Body):
     rows: dict[Text, Condition] = Field(default={}, max_length=_COUNT_MAX)
     rename: dict[Text, Text] = Field(default={}, max_length=_COUNT_MAX)
     copy_: bool = Field(default=True, alias="copy")
+    defer_indexes: bool = Field(
+        default=True, description="Build keys and indexes at the target when the rows are there."
+    )
     chunk_rows: int = Field(default=200_000, ge=1, le=100_000_000)
     wal_warn_bytes: int = Field(default=WAL_WARN_BYTES, ge=2**20, le=2**62)
     wal_stop_bytes: int = Field(default=WAL_STOP_BYTES, ge=2**20, le=2**62)
@@ -164,6 +179,173 @@ class MergeBody(_Body):
     """Spans that are neighbours, in their order."""
 
     spans: list[Text] = Field(min_length=2, max_length=1000)
+
+
+class _RequestBody(_Body):
+    """Something that may take longer than a request lasts, or that is asked on."""
+
+    request: str = Field(
+        default="",
+        pattern=r"^([0-9a-f]{16,64})?$",
+        description="A name for the request, made up at random. Asked again under the same name, "
+        "it is not done twice: whoever asks waits on, or hears the answer again.",
+        examples=["5f0c2a9d1e7b4a36"],
+    )
+
+
+class LakeBody(_RequestBody):
+    """Something that is asked of a lake, or asked on."""
+
+
+class LakeDropBody(LakeBody):
+    """How a table of a lake is dropped."""
+
+    wait_s: float = Field(
+        default=0.0, ge=0, le=86_400, description="For work that is under way for the table."
+    )
+    force: bool = Field(
+        default=False,
+        description="Also one that a feed still writes to; never one that is in use.",
+    )
+
+
+class LakeStepDownBody(LakeBody):
+    """How a lake is given up."""
+
+    flush: bool = Field(default=False, description="Drain first what is not drained.")
+
+
+class MoveCreateBody(_Body):
+    """Which tables are to move, and where to."""
+
+    name: Name = Field(examples=["shop"])
+    source: Name = Field(description="The endpoint that has them.", examples=["old"])
+    target: Name = Field(description="The endpoint that gets them.", examples=["new"])
+    tables: list[Text] = Field(min_length=1, max_length=_COUNT_MAX, examples=[["public.*"]])
+    defer_indexes: bool = Field(
+        default=True, description="Build indexes at the target when the rows are there."
+    )
+    hook: str = Field(
+        default="",
+        pattern=r"^([a-z][a-z0-9_-]{0,39})?$",
+        description="What is run at a flip: a name in the server's configuration.",
+    )
+
+    @property
+    def config(self) -> MoveConfig:
+        """The configuration, sound; UsageError names the key that is not."""
+        return read_move_config(self.model_dump())
+
+
+class _MoveCommandBody(_RequestBody):
+    """A command to a move."""
+
+    dry_run: bool = Field(
+        default=False, description="Go through the same steps, and change nothing."
+    )
+
+
+class MoveFlipBody(_MoveCommandBody):
+    """How the traffic is to change hands."""
+
+    timeout_s: float = Field(
+        default=30.0, ge=1, le=3600, description="Writers are blocked for no longer than this."
+    )
+    max_lag_s: float = Field(
+        default=10.0, ge=0, le=86_400, description="Refused when the feed is further behind."
+    )
+
+    def order(self, command: Command) -> MoveOrder:
+        """The same, as the core has it."""
+        return MoveOrder(
+            command,
+            timeout_ms=round(self.timeout_s * 1000),
+            max_lag_ms=round(self.max_lag_s * 1000),
+        )
+
+
+class MoveCompleteBody(_MoveCommandBody):
+    """How a move is to end."""
+
+    source_tables: Literal["rename", "drop", "keep"] = Field(
+        description="What becomes of them. `rename`: `orders` becomes `_orders_old`."
+    )
+
+    @property
+    def order(self) -> MoveOrder:
+        """The same, as the core has it."""
+        return MoveOrder(Command.COMPLETE, disposal=Disposal(self.source_tables))
+
+
+class MoveCancelBody(_MoveCommandBody):
+    """How a move is to be given up."""
+
+    keep: bool = Field(default=False, description="Keep the target's tables as they are.")
+
+    @property
+    def order(self) -> MoveOrder:
+        """The same, as the core has it."""
+        return MoveOrder(Command.CANCEL, disposal=Disposal.KEEP if self.keep else Disposal.DROP)
+
+
+class _DiffBody(_Body):
+    """A comparison, or one that is asked for again."""
+
+    id: str = Field(
+        default="",
+        pattern=r"^([0-9a-f]{8,32})?$",
+        description="A name for the diff, made up at random. Asked again under the same name, it "
+        "is not run twice.",
+        examples=["5f0c2a9d1e"],
+    )
+    repair: bool = Field(
+        default=False, description="Make the target's rows equal. Needs the role admin."
+    )
+
+
+class DiffBody(_DiffBody):
+    """What is to be compared: tables of two endpoints, or of a feed."""
+
+    source: str = Field(
+        default="", max_length=40, pattern=r"^[^\x00]*$", description="An endpoint's name."
+    )
+    target: str = Field(
+        default="", max_length=40, pattern=r"^[^\x00]*$", description="An endpoint's name."
+    )
+    tables: list[Text] = Field(
+        default=[],
+        max_length=_COUNT_MAX,
+        description="Patterns, over the source's tables. With a feed: of its tables; none: all.",
+        examples=[["public.*"]],
+    )
+    feed: str = Field(
+        default="",
+        max_length=40,
+        pattern=r"^[^\x00]*$",
+        description="The feed between the two: both sides are looked at as of one position, "
+        "whoever writes meanwhile. Source and target then go without saying.",
+        examples=["shop"],
+    )
+
+    @property
+    def order(self) -> DiffOrder:
+        """The same, as the service has it."""
+        return DiffOrder(
+            source=self.source,
+            target=self.target,
+            tables=tuple(self.tables),
+            feed=self.feed,
+            repair=self.repair,
+        )
+
+
+class MoveDiffBody(_DiffBody):
+    """How both sides of a move are compared."""
+
+    resume: bool = Field(
+        default=False,
+        description="Go on with the move's last diff, which failed, instead of a new one.",
+    )
 
 
 class TokenBody(_Body):

@@ -15,6 +15,8 @@ from pydantic import TypeAdapter
 from lockgate.api.examples import EXAMPLES, PLAIN
 from lockgate.api.problems import MEDIA_TYPE, Problem, Refused
 from lockgate.api.verbs import VERBS, Access, Verb
+from lockgate.model.lake_documents import UNDER_WAY, LakeOutcome
+from lockgate.model.move_status import MoveOutcome
 
 __all__ = ["describe", "description"]
 
@@ -39,8 +41,25 @@ _CODES: Final = {
 }
 
 
-_ALSO: Final = {200: "It was there already", 202: "It is recorded, and goes on by itself"}
-_WORDS: Final = {("feed_remove", 200): "It is gone by force; the notes name what was left behind"}
+_ALSO: Final = {
+    200: "It was there already",
+    202: "It is recorded, and goes on by itself",
+    304: "Nothing has changed",
+}
+_ASK_ON: Final = "It is under way: ask again with its `request` to go on waiting"
+_WORDS: Final = {
+    ("feed_remove", 200): "It is gone by force; the notes name what was left behind",
+    **{(verb.operation, 202): _ASK_ON for verb in VERBS if verb.tag in {"lake", "move"}},
+}
+_ANSWERS: Final = {
+    (verb.operation, 202): outcome("5f0c2a9d1e7b4a36", UNDER_WAY, "it is not over yet")
+    for verb in VERBS
+    for tag, outcome in (("lake", LakeOutcome), ("move", MoveOutcome))
+    if verb.tag == tag
+}
+"""Examples of answers that differ with the status."""
+_SILENT: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+"""Statuses of answers that hold nothing."""
 
 
 def describe(verb: Verb, handler: Callable[..., Any]) -> dict[str, Any]:
@@ -51,7 +70,7 @@ def describe(verb: Verb, handler: Callable[..., Any]) -> dict[str, Any]:
         status: _problem(verb, status) for status in verb.statuses
     }
     for status in (verb.status, *verb.also):
-        silent = plain or status == HTTPStatus.NO_CONTENT
+        silent = plain or status in _SILENT
         responses[status] = _answer(verb, status, None if silent else _document(returns))
     return {
         "operation_id": verb.operation,
@@ -105,7 +124,7 @@ def _answer(verb: Verb, status: int, returns: Any) -> dict[str, Any]:
         return {"description": words, "content": content}
     if returns is None:
         return {"description": words}
-    example = EXAMPLES[verb.operation]
+    example = _ANSWERS.get((verb.operation, status), EXAMPLES[verb.operation])
     shown = TypeAdapter(returns).dump_python(example, mode="json")
     return {
         "description": words,

@@ -46,6 +46,8 @@ class Limits:
     """Of other nodes' messages, and as many of their verbs."""
     workers: int = 32
     waiters: int = 64
+    followers: int = 256
+    """Who hangs on a change of routes."""
     per_token: Rate = Rate(per_s=100.0, burst=200)
     per_address: Rate = Rate(per_s=50.0, burst=200)
     """Of what needs no token."""

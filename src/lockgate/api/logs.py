@@ -100,6 +100,8 @@ def configure_logs(
     root.handlers[:] = [each for each in root.handlers if not isinstance(each, _Forward)]
     root.addHandler(_Forward())
     logging.getLogger("lockgate").setLevel(level)
+    # What it has to say is about closing a connection that has failed already, which we tell of.
+    logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
     for name in ("uvicorn", "uvicorn.error"):
         library = logging.getLogger(name)
         library.handlers[:] = [_Forward()] if name == "uvicorn" else []

@@ -33,6 +33,8 @@ STOP_S: Final = 10.0
 def run_server(config: ServerConfig) -> int:
     """Run a node until it is told to stop, or cannot go on. Returns the exit code."""
     scrubber = Scrubber([config.metastore] if config.metastore else [])
+    for secret in (secret for hook in config.hooks.values() for secret in hook.secrets):
+        scrubber.learn(secret)
     configure_logs(sys.stderr, scrubber, config.log, node=config.node)
     log = structlog.get_logger("lockgate.node").bind(node=config.node)
     told = _Told()

@@ -84,6 +84,7 @@ _TITLES: Final[Mapping[str, str]] = {
     "outcome-unknown": "It is not known whether it took effect",
     "transient": "It failed for now",
     "terminal": "It cannot be done until somebody acts",
+    "work-failed": "It was tried, and did not work",
     # HTTP's own
     "malformed": "The request cannot be read",
     "unauthenticated": "No valid token",
@@ -94,7 +95,7 @@ _TITLES: Final[Mapping[str, str]] = {
     "too-large": "The request is too large",
     "media-type": "The body is of another type than expected",
     "too-many": "Too many requests",
-    "busy": "The node has too much to do",
+    "busy": "Other work comes first",  # the node's (503), or a lake table's (409)
     "internal": "A bug in Lockgate",
 }
 

@@ -22,29 +22,23 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
+from lockgate.model.looks import OPTION, REFERENCES, USER, by_look
 from lockgate.model.secret import MASK, Secret
 
 __all__ = ["Scrubber"]
 
 T = TypeVar("T")
 
-_USER: Final = r"(?P<user>[a-z][a-z0-9+.-]*://[^\s/?#:@]*)"
-_URL: Final = re.compile(_USER + r":(?P<word>\S+)@", re.I)
-"""Up to the last @, since people do not encode theirs: rather too much than too little."""
-_EXACT: Final = re.compile(_USER + r":(?P<word>[^@/]+)@", re.I)
-_WHOLE: Final = re.compile(_USER + r":(?P<word>.+)@", re.I | re.S)
-_OPTION: Final = re.compile(
-    r"(?P<key>(?:ssl)?password|passwd|pwd)(?P<is>[\"']?\s*[=:]\s*)"
-    r"(?P<word>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s&;,'\"]+)",
-    re.I,
-)
-_BEARER: Final = re.compile(r"(?P<key>bearer\s+)(?P<word>[\w.~+/=-]{8,})", re.I)
-_REFERENCES: Final = re.compile(r"(?:\$\{(?:env|file):[^{}]+\})+")
+_EXACT: Final = re.compile(USER + r":(?P<word>[^@/]+)@", re.I)
+_WHOLE: Final = re.compile(USER + r":(?P<word>.+)@", re.I | re.S)
 _SHORTEST: Final = 4
 _KNOWN_MAX: Final = 1024
 
 _TEXTS: Final = frozenset(
-    {"error", "what", "detail", "hint", "cause", "makes", "outcome", "next_steps", "notes"}
+    {
+        *("error", "what", "detail", "hint", "cause", "makes", "outcome", "next_steps", "notes"),
+        "failed",
+    }
 )
 """Fields of documents that may repeat what somebody else said."""
 _ADDRESSES: Final = frozenset({"url", "source", "target", "address"})
@@ -79,7 +73,7 @@ class Scrubber:
         """The text without secrets."""
         for word in self._spelled:
             text = text.replace(word, MASK)
-        return _by_look(text)
+        return by_look(text)
 
     def document(self, value: T) -> T:
         """The document, with its texts and addresses scrubbed and its names as they are."""
@@ -104,7 +98,7 @@ class Scrubber:
         if isinstance(value, str):
             if name in _TEXTS:
                 return self.text(value)
-            return _by_look(value) if name in _ADDRESSES else value
+            return by_look(value) if name in _ADDRESSES else value
         if isinstance(value, list | tuple):
             return type(value)(self._cleaned(inner, name) for inner in value)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -117,26 +111,14 @@ class Scrubber:
         return value
 
 
-def _by_look(text: str) -> str:
-    if "://" in text:
-        text = _URL.sub(lambda m: f"{m['user']}:{_masked(m['word'])}@", text)
-    text = _OPTION.sub(lambda m: f"{m['key']}{m['is']}{_masked(m['word'])}", text)
-    return _BEARER.sub(lambda m: f"{m['key']}{MASK}", text)
-
-
-def _masked(word: str) -> str:
-    """References say where a secret is, not what it is: they are shown as written."""
-    return word if _REFERENCES.fullmatch(word) else MASK
-
-
 def _passwords(address: str) -> list[Secret]:
     found = [match["word"] for shape in (_EXACT, _WHOLE) for match in shape.finditer(address)]
-    found += [match["word"].strip("'\"") for match in _OPTION.finditer(address)]
+    found += [match["word"].strip("'\"") for match in OPTION.finditer(address)]
     both = [spelled for word in found for spelled in (word, unquote(word))]
     return [
         Secret(word)
         for word in both
-        if len(word) >= _SHORTEST and not _REFERENCES.fullmatch(word) and word != MASK
+        if len(word) >= _SHORTEST and not REFERENCES.fullmatch(word) and word != MASK
     ]
 
 

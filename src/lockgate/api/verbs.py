@@ -49,6 +49,9 @@ class Lane(enum.Enum):
     WORK = "work"
     WAIT = "wait"
     """Blocks on purpose, for up to a minute."""
+    FOLLOW = "follow"
+    """Hangs until a route changes. Applications do that, any number of them, so they may keep only
+    each other from it. For a verb of another lane, when it is asked so."""
     LINK = "link"
     """Messages of other nodes: handed over, and done."""
     ASK = "ask"
@@ -88,6 +91,7 @@ class Verb:
             "feed_plan",
             "feed_wait",
             "endpoint_test",
+            "move_plan",
         }
 
     @cached_property
@@ -129,6 +133,10 @@ _MSGPACK: Final = "application/msgpack"
 _O, _V, _P, _A, _L = Access.OPEN, Access.VIEWER, Access.OPERATOR, Access.ADMIN, Access.LINK
 _FEED: Final = f"{API}/feeds/{{name}}"
 _SPAN: Final = f"{_FEED}/spans/{{span}}"
+_LAKE: Final = f"{API}/lakes/{{endpoint}}"
+_LAKE_TABLE: Final = f"{_LAKE}/tables/{{table:path}}"
+_MOVE: Final = f"{API}/moves/{{name}}"
+_DIFF: Final = f"{API}/diffs/{{diff}}"
 
 # fmt: off
 VERBS: Final = (
@@ -165,6 +173,53 @@ VERBS: Final = (
     Verb("span_split", "POST", f"{_SPAN}/split", _P, "Cut a span", fails=_CHANGES, body=_JSON),
     Verb("span_merge", "POST", f"{_FEED}/spans/merge", _P, "Join neighbouring spans",
          fails=_CHANGES, body=_JSON),
+
+    Verb("lake_show", "GET", _LAKE, _V, "One lake: who leads it, and how far that is",
+         fails=(409,)),
+    Verb("lake_drain", "POST", f"{_LAKE}/drain", _P, "Bring all changes into the stable layers",
+         also=(202,), fails=_CHANGES, body=_JSON, lane=Lane.WAIT),
+    Verb("lake_step_up", "POST", f"{_LAKE}/step-up", _P, "Lead a lake, whoever leads it now",
+         also=(202,), fails=_CHANGES, body=_JSON, lane=Lane.WAIT),
+    Verb("lake_step_down", "POST", f"{_LAKE}/step-down", _P, "Lead a lake no longer",
+         also=(202,), fails=_CHANGES, body=_JSON, lane=Lane.WAIT),
+    Verb("lake_tables", "GET", f"{_LAKE}/tables", _V, "A lake's tables", fails=(409,)),
+    Verb("lake_table_show", "GET", _LAKE_TABLE, _V, "One table of a lake", fails=(409,)),
+    Verb("lake_table_drain", "POST", f"{_LAKE_TABLE}/drain", _P,
+         "Bring a table's changes into its stable layer",
+         also=(202,), fails=_CHANGES, body=_JSON, lane=Lane.WAIT),
+    Verb("lake_table_drop", "POST", f"{_LAKE_TABLE}/drop", _A, "End a table of a lake",
+         also=(202,), fails=_CHANGES, body=_JSON, lane=Lane.WAIT),
+
+    Verb("move_list", "GET", f"{API}/moves", _V, "All moves", fails=_ASKED),
+    Verb("move_create", "POST", f"{API}/moves", _P, "Begin to move tables to another database",
+         status=201, also=(200,), fails=(404, *_ENDPOINT), body=_JSON),
+    Verb("move_plan", "POST", f"{API}/moves/plan", _P, "What creating a move would do",
+         fails=(404, *_ENDPOINT), body=_JSON),
+    Verb("move_show", "GET", _MOVE, _V, "One move: its steps, and what can be done next"),
+    Verb("move_remove", "DELETE", _MOVE, _A, "Forget a move that is over",
+         status=204, fails=_CHANGES),
+    Verb("move_switch", "POST", f"{_MOVE}/switch", _P, "Have the target take the traffic",
+         also=(202,), fails=_ENDPOINT, body=_JSON, lane=Lane.WAIT),
+    Verb("move_reverse", "POST", f"{_MOVE}/reverse", _P, "Have the source take the traffic back",
+         also=(202,), fails=_ENDPOINT, body=_JSON, lane=Lane.WAIT),
+    Verb("move_complete", "POST", f"{_MOVE}/complete", _A,
+         "End a move that is switched: rename, drop or keep the source's tables",
+         also=(202,), fails=_ENDPOINT, body=_JSON, lane=Lane.WAIT),
+    Verb("move_cancel", "POST", f"{_MOVE}/cancel", _A, "End a move that is not switched",
+         also=(202,), fails=_ENDPOINT, body=_JSON, lane=Lane.WAIT),
+    Verb("move_diff", "POST", f"{_MOVE}/diff", _P, "Compare both sides of a move",
+         status=201, also=(200,), fails=_ENDPOINT, body=_JSON),
+    Verb("route_list", "GET", f"{API}/routes", _V, "Which endpoint has a table's traffic",
+         also=(304,), fails=_ASKED),
+
+    Verb("diff_list", "GET", f"{API}/diffs", _V, "All diffs that are remembered", fails=_ASKED),
+    Verb("diff_run", "POST", f"{API}/diffs", _P, "Compare tables of two sides, row by row",
+         status=201, also=(200,), fails=(404, *_ENDPOINT), body=_JSON),
+    Verb("diff_show", "GET", _DIFF, _V, "One diff: how far it is, and what it found"),
+    Verb("diff_resume", "POST", f"{_DIFF}/resume", _P, "Go on with a diff that failed",
+         fails=_ENDPOINT),
+    Verb("diff_cancel", "POST", f"{_DIFF}/cancel", _P, "Call off a diff that runs",
+         fails=_CHANGES),
 
     Verb("node_list", "GET", f"{API}/nodes", _V, "All nodes", fails=_ASKED),
     Verb("node_drain", "POST", f"{API}/nodes/{{name}}/drain", _P, "Have everything leave a node",

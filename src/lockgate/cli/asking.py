@@ -12,7 +12,7 @@ from lockgate.cli import completion
 if TYPE_CHECKING:
     from lockgate.client import Client
 
-__all__ = ["EndpointName", "FeedName", "HomeOption", "NodeName", "UrlOption", "node"]
+__all__ = ["EndpointName", "FeedName", "HomeOption", "MoveName", "NodeName", "UrlOption", "node"]
 
 UrlOption = Annotated[
     str | None,
@@ -34,6 +34,10 @@ HomeOption = Annotated[
 FeedName = Annotated[
     str,
     typer.Argument(metavar="NAME", help="The feed's name.", autocompletion=completion.feeds),
+]
+MoveName = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="The move's name.", autocompletion=completion.moves),
 ]
 EndpointName = Annotated[
     str,

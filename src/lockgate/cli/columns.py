@@ -13,9 +13,20 @@ import typer
 __all__ = ["colour_of", "show"]
 
 _COLOURS: Final = {
-    **dict.fromkeys(("normal", "running", "up", "ok", "finished", "done"), "green"),
     **dict.fromkeys(
-        ("warning", "copying", "starting", "draining", "retrying", "blocked"), "yellow"
+        (
+            *("normal", "running", "up", "ok", "finished", "done", "live", "leader"),
+            *("switched", "completed"),
+        ),
+        "green",
+    ),
+    **dict.fromkeys(
+        (
+            *("warning", "copying", "starting", "draining", "retrying", "blocked"),
+            *("stepping-up", "stepping-down", "switching", "reversing", "completing"),
+            *("cancelling", "undoing", "undone"),
+        ),
+        "yellow",
     ),
     **dict.fromkeys(("failed", "down", "error", "refused"), "red"),
 }

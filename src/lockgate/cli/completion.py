@@ -11,7 +11,17 @@ import typer
 if TYPE_CHECKING:
     from lockgate.client import Client
 
-__all__ = ["endpoints", "feeds", "nodes", "spans", "tables"]
+__all__ = [
+    "diffs",
+    "endpoints",
+    "feeds",
+    "lake_tables",
+    "lakes",
+    "moves",
+    "nodes",
+    "spans",
+    "tables",
+]
 
 TIMEOUT_S: Final = 1.0
 
@@ -21,9 +31,38 @@ def feeds(ctx: typer.Context, incomplete: str) -> list[str]:
     return _asked(ctx, incomplete, lambda lg: (feed.name for feed in lg.feeds.list()))
 
 
+def moves(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of moves."""
+    return _asked(ctx, incomplete, lambda lg: (move.name for move in lg.moves.list()))
+
+
+def diffs(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of diffs."""
+    return _asked(ctx, incomplete, lambda lg: (diff.id for diff in lg.diffs.list()))
+
+
 def endpoints(ctx: typer.Context, incomplete: str) -> list[str]:
     """Names of endpoints."""
     return _asked(ctx, incomplete, lambda lg: (found.name for found in lg.endpoints.list()))
+
+
+def lakes(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of endpoints that are lakes."""
+    return _asked(
+        ctx,
+        incomplete,
+        lambda lg: (found.name for found in lg.endpoints.list() if found.kind == "delta"),
+    )
+
+
+def lake_tables(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Tables of the lake that the line names."""
+    lake = str(ctx.params.get("endpoint") or "")
+    return _asked(
+        ctx,
+        incomplete,
+        lambda lg: (found.table for found in lg.lakes.list(lake) if found.state != "dead"),
+    )
 
 
 def nodes(ctx: typer.Context, incomplete: str) -> list[str]:

@@ -11,7 +11,7 @@ __all__ = ["demo"]
 
 def demo(
     *,
-    rows: Annotated[int, typer.Option("--rows", min=10, help="Rows to begin with.")] = 200_000,
+    rows: Annotated[int, typer.Option("--rows", min=10, help="Rows to begin with.")] = 100_000,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the feed's home directory.")] = False,
     simulated: Annotated[
         bool, typer.Option("--simulated", help="A failover in the simulator instead: quick.")

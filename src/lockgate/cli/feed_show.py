@@ -15,7 +15,17 @@ from lockgate.model.feed_status import (
     FindingDocument,
 )
 
-__all__ = ["feeds", "findings", "history", "plan", "spans", "status", "status_lines", "tables"]
+__all__ = [
+    "copy_line",
+    "feeds",
+    "findings",
+    "history",
+    "plan",
+    "spans",
+    "status",
+    "status_lines",
+    "tables",
+]
 
 
 def feeds(found: Iterable[FeedStatus]) -> None:
@@ -49,7 +59,7 @@ def status_lines(feed: FeedStatus) -> list[str]:
         ("from", feed.source),
         ("to", feed.target),
         ("tables", f"{feed.tables:,} in {feed.spans:,} span{'s' * (feed.spans != 1)}"),
-        ("copy", _copy(feed.copy)),
+        ("copy", copy_line(feed.copy)),
         ("changes", f"{feed.rows_applied:,} applied"),
         ("lag", _lag(feed.lag_s)),
         ("checkpoint", feed.checkpoint),
@@ -154,7 +164,8 @@ def _columns(names: tuple[str, ...], masked: tuple[str, ...], left_out: tuple[st
     return ", ".join(said)
 
 
-def _copy(copy: CopyProgress) -> str:
+def copy_line(copy: CopyProgress) -> str:
+    """How far a copy is; nothing when there is none."""
     if not copy.rows_total:
         return ""
     if copy.percent >= 100:

@@ -14,10 +14,13 @@ import typer
 
 from lockgate.cli import (
     demo,
+    diff,
     endpoint,
     feed,
     history,
+    lake,
     metastore,
+    move,
     node,
     output,
     server,
@@ -42,6 +45,9 @@ app.command()(demo.demo)
 app.command()(server.server)
 app.add_typer(endpoint.app, name="endpoint")
 app.add_typer(feed.app, name="feed")
+app.add_typer(move.app, name="move")
+app.add_typer(diff.app, name="diff")
+app.add_typer(lake.app, name="lake")
 app.add_typer(node.app, name="node")
 app.add_typer(tokens.app, name="token")
 app.command()(history.history)

@@ -197,6 +197,7 @@ def _show(config: "ServerConfig", *, as_json: bool) -> None:
             ("lease", f"{config.lease_s:g} s"),
             ("tls", f"{tls.cert}, {tls.key}" + f", {tls.ca}" * bool(tls.ca) if tls.on else "off"),
             ("spark", f"{spark.master}, driver memory {spark.driver_memory}"),
+            ("hooks", ", ".join(sorted(config.hooks))),
             ("log", config.log),
         ]
     )

@@ -6,9 +6,13 @@ from types import TracebackType
 from typing import Final, Self
 
 from lockgate.client.cluster import Nodes, Tokens
+from lockgate.client.diffs import Diffs
 from lockgate.client.endpoints import Endpoints
 from lockgate.client.feeds import Feeds
+from lockgate.client.lakes import Lakes
+from lockgate.client.moves import Moves
 from lockgate.client.place import find
+from lockgate.client.routes import RouteTable
 from lockgate.client.transport import TRIES_MAX, Transport
 from lockgate.model.documents import Health, HistoryEntry
 from lockgate.model.secret import Secret
@@ -43,7 +47,11 @@ class Client:
         self._transport = transport
         self.endpoints = Endpoints(transport)
         self.feeds = Feeds(transport)
+        self.lakes = Lakes(transport)
+        self.diffs = Diffs(transport)
+        self.moves = Moves(transport, self.diffs)
         self.nodes = Nodes(transport)
+        self.routes = RouteTable(transport)
         self.tokens = Tokens(transport)
 
     @property

@@ -11,7 +11,14 @@ from typing import Any, Final
 import msgspec
 
 from lockgate.model import errors
-from lockgate.model.errors import IllegalTransition, LockgateError, Terminal, Transient, UsageError
+from lockgate.model.errors import (
+    Conflict,
+    IllegalTransition,
+    LockgateError,
+    Terminal,
+    Transient,
+    UsageError,
+)
 
 __all__ = ["Problem", "of_problem", "read_problem"]
 
@@ -61,6 +68,8 @@ def _kind(code: str, status: int) -> type[LockgateError]:
         base = Transient
     elif status in {400, 422}:
         base = UsageError
+    elif status == 409:
+        base = Conflict
     return type(base.__name__, (base,), {"code": code})
 
 

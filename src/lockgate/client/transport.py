@@ -28,6 +28,9 @@ __all__ = ["DATABASES_S", "TRIES_MAX", "Transport"]
 
 T = TypeVar("T")
 
+Param = str | int | float | tuple[str, ...] | None
+"""What may stand in a query; several of one name are a tuple, and None is left out."""
+
 TRIES_MAX: Final = 4
 BACKOFF_S: Final = 0.1
 """The first pause; each is twice the one before. Little, because people wait for the answer."""
@@ -79,9 +82,9 @@ class Transport:
         """Give the connections back."""
         self._http.close()
 
-    def get(self, path: str, kind: type[T], **params: str | int | None) -> T:
-        """Ask a question."""
-        return self._decoded(self._ask("GET", path, params=params), kind)
+    def get(self, path: str, kind: type[T], *, more_s: float = 0.0, **params: Param) -> T:
+        """Ask a question. `more_s`: the answer may take that much longer than others."""
+        return self._decoded(self._ask("GET", path, params=params, more_s=more_s), kind)
 
     def post(
         self, path: str, kind: type[T], body: object = None, *, safe: bool, more_s: float = 0.0
@@ -120,7 +123,7 @@ class Transport:
         method: str,
         path: str,
         *,
-        params: Mapping[str, str | int | None] | None = None,
+        params: Mapping[str, Param] | None = None,
         body: object = None,
         safe: bool = True,
         more_s: float = 0.0,

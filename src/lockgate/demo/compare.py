@@ -1,5 +1,6 @@
 """Are both sides equal? Every row's text is hashed at its server, and the hashes are added."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import psycopg
@@ -7,24 +8,36 @@ from psycopg import sql
 
 from lockgate.model.tables import TableName
 
+__all__ = ["Compared", "compare", "guests"]
+
 
 class Compared(NamedTuple):
-    """One table on both sides."""
+    """One table, under the name that it has at each side."""
 
     table: TableName
-    source_rows: int
-    target_rows: int
+    other: TableName
+    rows: int
+    other_rows: int
     equal: bool
 
 
-def compare(source: str, target: str, tables: list[TableName]) -> list[Compared]:
+def compare(
+    url: str, other_url: str, tables: Iterable[tuple[TableName, TableName]]
+) -> list[Compared]:
     """Compare tables that nobody writes to."""
     out: list[Compared] = []
-    with psycopg.connect(source) as one, psycopg.connect(target) as other:
-        for table in tables:
-            ours, theirs = _digest(one, table), _digest(other, table)
-            out.append(Compared(table, ours[0], theirs[0], ours == theirs))
+    with psycopg.connect(url) as one, psycopg.connect(other_url) as two:
+        for table, other in tables:
+            ours, theirs = _digest(one, table), _digest(two, other)
+            out.append(Compared(table, other, ours[0], theirs[0], ours == theirs))
     return out
+
+
+def guests(url: str) -> list[str]:
+    """All that came since the shop is open, in alphabetical order."""
+    with psycopg.connect(url) as connection:
+        query = "SELECT name FROM customers WHERE name LIKE 'guest %'"
+        return sorted(row[0] for row in connection.execute(query))
 
 
 def _digest(connection: psycopg.Connection, table: TableName) -> tuple[int, str]:

@@ -38,7 +38,7 @@ class DemoServer:
             self._process = subprocess.Popen(
                 [
                     *(*command, "server", "--home", str(self.home), "--node", "demo"),
-                    *("--listen", self._listen, "--lease", "3"),
+                    *("--listen", self._listen, "--lease", "5"),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

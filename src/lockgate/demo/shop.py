@@ -1,11 +1,11 @@
-"""A small shop to replicate: its tables, its first rows, and writers that never rest."""
+"""A small shop to move: its tables, its first rows, and one transaction of its life."""
 
 import random
-import threading
-from dataclasses import dataclass, field
 from typing import Final
 
 import psycopg
+
+__all__ = ["open_shop", "shop_once"]
 
 SCHEMA: Final = """
 CREATE TYPE order_state AS ENUM ('open', 'paid', 'shipped');
@@ -56,47 +56,12 @@ def open_shop(url: str, rows: int) -> None:
         connection.execute("ANALYZE")
 
 
-@dataclass
-class Writers:
-    """Writers in threads. Every change that was acknowledged is counted."""
-
-    url: str
-    count: int = 2
-    written: int = 0
-    transactions: int = 0
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _threads: list[threading.Thread] = field(default_factory=list)
-
-    def start(self) -> None:
-        """Begin to write."""
-        for number in range(self.count):
-            thread = threading.Thread(target=self._write, args=(number,), daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def stop(self) -> None:
-        """End after the transaction under way."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _write(self, number: int) -> None:
-        rng = random.Random(number)
-        with psycopg.connect(self.url) as connection:
-            while not self._stop.wait(0.002):
-                rows = _transaction(connection, rng)
-                connection.commit()
-                with self._lock:
-                    self.written += rows
-                    self.transactions += 1
-
-
-def _transaction(connection: psycopg.Connection, rng: random.Random) -> int:
+def shop_once(connection: psycopg.Connection, guest: str, rng: random.Random) -> int:
+    """A guest comes, orders, pays, and somebody's order is cancelled: how many rows changed."""
     rows = 0
     customer = connection.execute(
         "INSERT INTO customers (name, notes) VALUES (%s, %s) RETURNING id",
-        (f"guest {rng.random()}", f'{{"lucky": {rng.randrange(100)}}}'),
+        (guest, f'{{"lucky": {rng.randrange(100)}}}'),
     ).fetchone()
     assert customer is not None
     for _ in range(rng.randrange(1, 4)):

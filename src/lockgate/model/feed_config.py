@@ -118,6 +118,9 @@ class FeedConfig(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where tables are at the target: `schema` → `schema`, `schema.table` → `schema.table`."""
     copy: bool = True
     """False: only what changes from now on is replicated; existing rows are there already."""
+    defer_indexes: bool = True
+    """Tables that the feed makes get their keys and indexes when the rows are there, which is
+    faster. False: before."""
     chunk_rows: int = 200_000
     """Rows that one step of the copy takes: the unit in which it is resumed."""
     wal_warn_bytes: int = WAL_WARN_BYTES
@@ -157,7 +160,8 @@ def read_config(document: Mapping[str, Any]) -> FeedConfig:
 
 def is_url(end: Secret) -> bool:
     """True when a source or target is a URL, false when it is the name of an endpoint."""
-    return "://" in end.reveal()
+    text = end.reveal()
+    return "://" in text or text.startswith("delta:")
 
 
 def config_from_json(data: bytes) -> FeedConfig:

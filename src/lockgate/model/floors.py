@@ -20,6 +20,7 @@ class Refusal(enum.Enum):
     MOVED = "the row is not where the transaction started from"
     CLOSED = "the feed is closed"
     BEHIND = "somebody concerned has not come this far"
+    HELD = "the feed is held before this position"
 
 
 def least(floors: Floors) -> Position:

@@ -20,6 +20,12 @@
     [spark.settings]
     "spark.executor.memory" = "4g"
 
+    [lake]                                      # the same for every lake that this node keeps
+    drain_s = 60
+
+    [hooks.dns]                                 # what moves may name (`hook_config.py`)
+    command = ["/usr/local/bin/point-dns", "shop"]
+
 Plain data: paths are texts, and whether files and servers are there is found out by who uses them.
 What can be known to be wrong without that is refused when the value is made, with the key named.
 """
@@ -31,6 +37,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from lockgate.model.hook_config import HookConfig, check_hook, read_hooks
+from lockgate.model.lake import LakeSettings
 from lockgate.model.reading import convert, quoted, unfit
 from lockgate.model.secret import Secret
 from lockgate.model.value import Value
@@ -38,6 +46,7 @@ from lockgate.model.value import Value
 __all__ = [
     "DEFAULT_LISTEN",
     "DEFAULT_PORT",
+    "LakeConfig",
     "ServerConfig",
     "SparkConfig",
     "TlsConfig",
@@ -81,6 +90,32 @@ class SparkConfig(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     settings: dict[str, str] = msgspec.field(default_factory=dict)
 
 
+class LakeConfig(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How lakes are looked after: when changes are drained, and how long files are kept."""
+
+    drain_rows: int = 500_000
+    drain_bytes: int = 256 * 1024 * 1024
+    drain_s: float = 300.0
+    """Changes are in stable after about this long, however few they are."""
+    drain_share: float = 0.1
+    """Changes against rows of stable, from which on a table is drained."""
+    workers: int = 2
+    """Tables that are worked on at a time."""
+    retention_s: float = 86_400.0
+    """How long the files of a dropped table are kept."""
+
+    @property
+    def settings(self) -> LakeSettings:
+        return LakeSettings(
+            workers=self.workers,
+            drain_rows=self.drain_rows,
+            drain_bytes=self.drain_bytes,
+            drain_ms=int(self.drain_s * 1000),
+            drain_share=self.drain_share,
+            retention_ms=int(self.retention_s * 1000),
+        )
+
+
 class ServerConfig(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One node's configuration. Made by `read_server_config`, or directly; sound either way."""
 
@@ -101,9 +136,13 @@ class ServerConfig(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     log: Literal["json", "text"] = "json"
     tls: TlsConfig = TlsConfig()
     spark: SparkConfig = msgspec.field(default_factory=SparkConfig)
+    lake: LakeConfig = LakeConfig()
+    hooks: dict[str, HookConfig] = msgspec.field(default_factory=dict)
+    """What is run around the flips of moves, by its name. People name it; only this says what it
+    is."""
 
     def __post_init__(self) -> None:
-        for check in (_check_names, _check_tls, _check_address, _check_advertised, _check_spark):
+        for check in _CHECKS:
             check(self)
 
     @property
@@ -118,6 +157,7 @@ def read_server_config(document: Mapping[str, Any]) -> ServerConfig:
     settings = spark.get("settings") if isinstance(spark, Mapping) else None
     for name, value in settings.items() if isinstance(settings, Mapping) else ():
         convert(value, str, quoted("spark.settings", name))  # the reader's own error names no key
+    read_hooks(document.get("hooks"))
     config: ServerConfig = convert(dict(document), ServerConfig)
     return config
 
@@ -205,3 +245,34 @@ def _check_spark(config: ServerConfig) -> None:
         )
     if not 0 <= spark.slots <= 100_000:
         raise unfit("a number is out of range", "spark.slots", "take 0 to 100000")
+
+
+def _check_lake(config: ServerConfig) -> None:
+    lake = config.lake
+    ranges = {
+        "drain_rows": (1, 10**9),
+        "drain_bytes": (1, 2**40),
+        "drain_s": (1.0, 7 * 86_400.0),
+        "drain_share": (0.0001, 1000.0),
+        "workers": (1, 64),
+        "retention_s": (0.0, 365 * 86_400.0),
+    }
+    for key, (least, most) in ranges.items():
+        if not least <= getattr(lake, key) <= most:
+            raise unfit("a number is out of range", f"lake.{key}", f"take {least:g} to {most:g}")
+
+
+def _check_hooks(config: ServerConfig) -> None:
+    for name, hook in config.hooks.items():
+        check_hook(name, hook)
+
+
+_CHECKS: Final = (
+    _check_names,
+    _check_tls,
+    _check_address,
+    _check_advertised,
+    _check_spark,
+    _check_lake,
+    _check_hooks,
+)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 
-from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.model.errors import LockgateError, ObjectMissing, Transient
 from lockgate.model.events import (
     DispatcherEvent,
@@ -29,6 +28,7 @@ from lockgate.model.ids import FeedId, SpanId, Token
 from lockgate.model.instructions import CloseSink, StartDispatcher, StopDispatcher
 from lockgate.node.feed.context import FeedContext
 from lockgate.node.feed.engine import FeedEngine
+from lockgate.node.feed.gates import Gate
 from lockgate.node.feed.orders import CopyAnew, Order
 from lockgate.node.feed.running import Parked, backoff_s, told
 from lockgate.node.telemetry.lines import Lines
@@ -44,10 +44,14 @@ JOIN_S = 20.0
 class FeedExecutor:
     """`core.ports.Executor`, for real. Orders are handed on and never waited for."""
 
-    def __init__(self, context_of: ContextOf, post: Post) -> None:
-        """`context_of` opens a feed's context anew at each call; it may block, and raise."""
+    def __init__(
+        self, context_of: ContextOf, post: Post, stopping: Callable[[], None] = lambda: None
+    ) -> None:
+        """`context_of` opens a feed's context anew at each call; it may block, and raise.
+        `stopping` is told when everything is to stop, for work here that is of no feed."""
         self._context_of = context_of
         self._post = post
+        self._stopping = stopping
         self._doors: dict[FeedId, _Door] = {}
         self._ended: list[_Door] = []
         self._lock = threading.Lock()
@@ -66,6 +70,7 @@ class FeedExecutor:
 
     def stop_everything(self) -> None:
         """Stop all dispatchers of this node at once; no event follows."""
+        self._stopping()
         with self._lock:
             doors = list(self._doors.values())
             self._doors.clear()
@@ -237,19 +242,19 @@ class SinkCloser:
 
     def __init__(
         self,
-        sink_of: Callable[[FeedId], AbstractContextManager[PostgresSink]],
+        gate_of: Callable[[FeedId], AbstractContextManager[Gate]],
         give_up: Callable[[FeedId, LockgateError], bool] = lambda *_: False,
     ) -> None:
         """`give_up` says whether a target that cannot be reached needs no closing any more."""
-        self._sink_of = sink_of
+        self._gate_of = gate_of
         self._give_up = give_up
 
     def close(self, instruction: CloseSink) -> SinkEvent:
         """Void the feed's tokens, or forget the feed, under the given token."""
         feed, token = instruction.feed, instruction.token
         try:
-            with self._sink_of(feed) as sink:
-                closed = sink.close(feed, token, instruction.forget)
+            with self._gate_of(feed) as gate:
+                closed = gate.close(token, forget=instruction.forget)
         except LockgateError as error:
             return self._failed(feed, token, error)
         if closed:

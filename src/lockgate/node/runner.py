@@ -9,7 +9,6 @@ simply started again with the same home: it goes on where the records say. If th
 after all, it ends: the one that was started last runs the feed.
 """
 
-import contextlib
 import queue
 import time
 from collections.abc import Callable
@@ -36,9 +35,11 @@ from lockgate.model.records import FeedRecord
 from lockgate.node.executor import FeedExecutor, SinkCloser
 from lockgate.node.feed import setup
 from lockgate.node.feed.context import FeedContext
+from lockgate.node.feed.ends import Ends
 from lockgate.node.feed.engine import FeedEngine
 from lockgate.node.feed.following import UNLOGGED
-from lockgate.node.feed.running import HINT, Parked, Running
+from lockgate.node.feed.gates import opened_gate
+from lockgate.node.feed.running import HINT, Parked, Running, is_held
 from lockgate.node.home import Home, HomeMetastore
 from lockgate.node.process import Loopback, NodeProcess
 from lockgate.node.spark import SparkKeeper
@@ -99,7 +100,7 @@ class FeedRunner:
             self._metastore = SqlMetastore.open(self._home.metastore_url, lease_ms=lease_ms)
             self._refuse_a_servers_home()
             book = FeedBook(self._metastore.transactions)
-            entry = setup.set_up(book, self._config, str(self._home.path.resolve()))
+            entry = setup.set_up(book, self._config, self._name)
             self._book = book
             self._context = FeedContext(
                 entry,
@@ -107,7 +108,8 @@ class FeedRunner:
                 Changelog(self._metastore.data),
                 SegmentFiles(str(self._home.changelog)),
                 self._spark.handle,
-                setup.Ends.of(self._config),
+                Ends.of(self._config),
+                self._name,
             )
             self._start_process()
             if entry.removing:
@@ -125,6 +127,11 @@ class FeedRunner:
         except BaseException:
             self._close()
             raise
+
+    @property
+    def _name(self) -> str:
+        """By which this installation is known at endpoints."""
+        return str(self._home.path.resolve())
 
     def _refuse_a_servers_home(self) -> None:
         """A runner speaks to nobody: among the nodes of a service it would be a deaf one."""
@@ -147,7 +154,9 @@ class FeedRunner:
             self._homed,
             Loopback,
             executor,
-            SinkCloser(lambda feed: contextlib.nullcontext(self._context_of(feed).sink)),
+            SinkCloser(
+                lambda _: opened_gate(Ends.of(self._config).target, self._config, self._name)
+            ),
             self._answers.put,
         )
         self._process.start()
@@ -338,8 +347,14 @@ class FeedRunner:
             rows_applied=0 if engine is None else engine.applying.rows_applied,
             error=troubles[0].what if troubles else "",
             next_steps=_next_steps(state, self._config.name, troubles),
-            notes=() if self._context.entry.logged else (UNLOGGED,),
+            notes=self._notes(engine),
         )
+
+    def _notes(self, engine: FeedEngine | None) -> tuple[str, ...]:
+        notes = [] if self._context.entry.logged else [UNLOGGED]
+        if engine is not None and engine.applying.held_upto is not None:
+            notes.append(is_held(engine.applying.held_upto))
+        return tuple(notes)
 
     def _troubles(self, engine: FeedEngine | None, running: list[Running]) -> list[Parked]:
         """What there is to complain of, the widest first."""

@@ -17,6 +17,7 @@ they are gone; Spark kills the Python worker of a running task, which ends its c
 their transactions roll back. What commits in that moment is what the fence at the sink is for.
 """
 
+import contextlib
 import functools
 import gc
 import heapq
@@ -26,14 +27,18 @@ import re
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
 
 from lockgate.model.errors import LockgateError, Terminal, Transient, UsageError
 from lockgate.pipeline.session import Spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
     "KINDS",
@@ -42,7 +47,9 @@ __all__ = [
     "Interrupted",
     "SparkLost",
     "TaskFailed",
+    "collect",
     "interrupt",
+    "run_each",
     "run_tasks",
     "warm_up",
 ]
@@ -54,7 +61,11 @@ KINDS: Final[dict[str, str]] = {
     "echo": "lockgate.pipeline.jobs:echo",
     "apply": "lockgate.pipeline.apply:apply_tasks",
     "copy": "lockgate.endpoints.postgres.copy.task:copy_task",
+    "diff": "lockgate.endpoints.postgres.diff.task:diff_task",
+    "repair": "lockgate.endpoints.postgres.diff.repair:repair_task",
+    "land": "lockgate.endpoints.delta.land:land_task",
     "rewrite": "lockgate.endpoints.delta.rewrite:rewrite_task",
+    "lake-copy": "lockgate.endpoints.delta.copy_task:lake_copy_task",
 }
 """What tasks can be asked to do: a name, and the import path of its work function."""
 
@@ -135,28 +146,70 @@ def run_tasks(
     """
     if not items:
         return []
+    path = _path(kind)
+    packs = _packed(items, weights, tasks or spark.slots * TASKS_PER_SLOT)
+    with _running(spark, tag) as run:
+        outcomes = _collected(run, path, packs, kind in TOGETHER)
+    return _receipts(outcomes, len(items), f"{kind} {tag}")
+
+
+def run_each(
+    spark: Spark, kind: str, items: Sequence[bytes], tag: str, take: Callable[[int, bytes], None]
+) -> None:
+    """Do `kind` for every item, and hand over number and receipt of each as soon as it is done.
+
+    Each item is a job of its own, for Spark hands out what came of a job when all of it is done;
+    as many run at once as there are slots, and one more that waits for the first to be free. That
+    is for items of a second or more, whose receipts somebody records. `take` is called in this
+    thread. Raises what `run_tasks` does, or `take`; then what runs is stopped, and no more begun.
+    """
+    path = _path(kind)
+    with (
+        _running(spark, tag) as run,
+        ThreadPoolExecutor(spark.slots + 1, thread_name_prefix="item") as pool,
+    ):
+        jobs = {
+            pool.submit(_collected, run, path, _packed([item], None, 1), kind in TOGETHER): number
+            for number, item in enumerate(items)
+        }
+        try:
+            for job in as_completed(jobs):
+                [receipt] = _receipts(job.result(), 1, f"{kind} {tag}")
+                take(jobs[job], receipt)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            _stop(run, jobs)
+            raise
+
+
+def _stop(run: _Run, jobs: Iterable[Future[Any]]) -> None:
+    """Have the jobs of a run ended, those too that are about to be submitted."""
+    run.interrupted = True
+    while running := [job for job in jobs if not job.done()]:
+        wait(running, 0.2)
+        with contextlib.suppress(Exception):  # a driver that is gone runs nothing
+            run.spark.cancel(run.spark_tag)
+
+
+def _path(kind: str) -> str:
     path = KINDS.get(kind)
     if path is None:
         raise UsageError("there is no such kind of task", object_=kind, hint=", ".join(KINDS))
-    packs = _packed(items, weights, tasks or spark.slots * TASKS_PER_SLOT)
+    return path
+
+
+@contextlib.contextmanager
+def _running(spark: Spark, tag: str) -> Iterator[_Run]:
+    """A run that `interrupt` finds."""
     run = _Run(spark, tag, next(_numbers))
     with _runs_lock:
         _runs.add(run)
     try:
-        outcomes = _collected(run, path, packs, kind in TOGETHER)
-    except Exception as error:
-        if run.interrupted:
-            raise Interrupted(
-                "the tasks were stopped", object_=tag, hint="start again when it is time"
-            ) from None
-        if isinstance(error, LockgateError):
-            raise
-        raise _lost(spark, tag, error) from None
+        yield run
     finally:
         with _runs_lock:
             _runs.discard(run)
         run.ended.set()
-    return _receipts(outcomes, len(items), f"{kind} {tag}")
 
 
 def interrupt(spark: Spark, tag: str, timeout_s: float = 30.0) -> bool:
@@ -178,7 +231,43 @@ def warm_up(spark: Spark) -> None:
     run_tasks(spark, "echo", [b""] * spark.slots, "warm-up")
 
 
+def collect(spark: Spark, tag: str, make: Callable[["SparkSession"], "DataFrame"]) -> pa.Table:
+    """The rows of a DataFrame, as a run that `interrupt` finds; for queries, not for items.
+
+    Raises Interrupted or SparkLost; and what `make` raises, if that is an error of ours.
+    """
+    with _running(spark, tag) as run:
+        return _errors_of(run, lambda: _query(run, make))
+
+
+def _query(run: _Run, make: Callable[["SparkSession"], "DataFrame"]) -> pa.Table:
+    with run.spark.tagged(run.spark_tag):
+        frame = make(run.spark.session)
+        if run.interrupted:
+            raise Interrupted("the query was stopped", object_=run.tag, hint="")
+        return frame.toArrow()
+
+
 def _collected(run: _Run, path: str, packs: list[bytes], together: bool) -> pa.Table:
+    """What came of one job."""
+    return _errors_of(run, lambda: _job(run, path, packs, together))
+
+
+def _errors_of(run: _Run, work: Callable[[], pa.Table]) -> pa.Table:
+    """What goes wrong comes out as errors of ours."""
+    try:
+        return work()
+    except Exception as error:
+        if run.interrupted:
+            raise Interrupted(
+                "the tasks were stopped", object_=run.tag, hint="start again when it is time"
+            ) from None
+        if isinstance(error, LockgateError):
+            raise
+        raise _lost(run.spark, run.tag, error) from None
+
+
+def _job(run: _Run, path: str, packs: list[bytes], together: bool) -> pa.Table:
     session = run.spark.session
     table = pa.Table.from_arrays([pa.array(packs, pa.binary())], schema=_ITEMS)
     with run.spark.tagged(run.spark_tag):

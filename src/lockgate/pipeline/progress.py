@@ -6,19 +6,20 @@ machines have brought them; so it is read every now and then, beside the job.
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
 import psycopg
 
 from lockgate.endpoints.postgres.connect import connect
+from lockgate.endpoints.postgres.sink.chunks import Chunk
 from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import LockgateError
 from lockgate.model.feed_status import CopyProgress
 from lockgate.model.ids import FeedId, SpanId
 
-__all__ = ["Progress", "progress_of"]
+__all__ = ["Landed", "Progress", "progress_of"]
 
 _EVERY_S: Final = 1.0
 
@@ -86,6 +87,38 @@ class Progress:
                 self._report(progress_of(self._spans, landed, done - self._began_rows, spent_s))
                 if over or self._ended.wait(_EVERY_S):
                     return
+
+
+class Landed:
+    """The same where whoever runs the copy sees each chunk land: reports then, and at once."""
+
+    def __init__(
+        self,
+        spans: Mapping[SpanId, tuple[int, int]],
+        chunks: Mapping[SpanId, Sequence[Chunk]],
+        report: Callable[[CopyProgress], None],
+    ) -> None:
+        """`spans` as for `Progress`; `chunks` with those that landed before."""
+        self._spans = spans
+        self._report = report
+        self._began_s = time.monotonic()
+        self._new_rows = 0
+        self._landed: dict[SpanId, tuple[int, int]] = {}
+        for span, some in chunks.items():
+            done = [chunk.rows for chunk in some if chunk.done]
+            self._landed[span] = len(done), sum(done)
+        self._tell()
+
+    def more(self, span: SpanId, rows: int) -> None:
+        """A chunk of so many rows has landed."""
+        chunks, before = self._landed.get(span, (0, 0))
+        self._landed[span] = chunks + 1, before + rows
+        self._new_rows += rows
+        self._tell()
+
+    def _tell(self) -> None:
+        spent_s = time.monotonic() - self._began_s
+        self._report(progress_of(self._spans, self._landed, self._new_rows, spent_s))
 
 
 def progress_of(

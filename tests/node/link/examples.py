@@ -18,9 +18,12 @@ from lockgate.model.events import (
 )
 from lockgate.model.feeds import FeedSpec, Goal, Outcome, Trouble
 from lockgate.model.ids import SEQ_MAX, NodeRef, Token
+from lockgate.model.lake_events import DropTable
+from lockgate.model.move_events import MoveCommand
+from lockgate.model.moves import Command, MoveOrder
 from lockgate.model.spans import Birth, KeyRange, Lineage, SpanSpec
 from lockgate.model.statuses import DispatcherStatus, Heat, MaintainerStatus, Phase, Stage
-from lockgate.node.link.wire import ResyncSpan, Verb
+from lockgate.node.link.wire import AskLake, AskMove, ResyncSpan, Verb
 
 _REF: Final = NodeRef("a", 3)
 _TOKEN: Final = Token(7, SEQ_MAX, 3)
@@ -83,6 +86,8 @@ VERBS: Final[tuple[Verb, ...]] = (
     SplitSpan("r8", "orders", "7-1", (b"\x01", b"\x80")),
     MergeSpans("r9", "orders", ("7-1", "7-2")),
     ResyncSpan("r10", "orders", "7-1"),
+    AskLake("r11", "lake", DropTable("r11", "public.orders", 7, 30_000)),
+    AskMove("r12", "orders", MoveCommand("r12", MoveOrder(Command.SWITCH), dry=True)),
 )
 
 

@@ -40,7 +40,7 @@ class _Core:
 def _asked(answer: Answer | None) -> None:
     asking = Asking()
     core = cast(Any, _Core(asking, answer))
-    one = Cluster(core, asking, cast(Any, None), cast(Any, None), cast(Any, None))
+    one = Cluster(core, asking, *(cast(Any, None) for _ in range(5)))
     one.ask_node(lambda r: MoveSpan(r, "feed", "s1", "two"), lambda: "one", "feed", 1.0)
 
 

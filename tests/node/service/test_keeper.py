@@ -118,7 +118,7 @@ def test_a_set_up_that_fails_late_does_not_fail_a_feed_that_runs(
 ) -> None:
     """While it was paused somebody else has begun after it, and come to the end."""
     pair.at_source("CREATE TABLE a (id int PRIMARY KEY)")
-    late, first, prepare = _keeper(service), [True], setup._prepare_target
+    late, first, prepare = _keeper(service), [True], setup.prepare
 
     def outrun(*given: Any) -> FeedEntry:
         if not first:
@@ -127,7 +127,7 @@ def test_a_set_up_that_fails_late_does_not_fail_a_feed_that_runs(
         late._set_up(given[3])
         raise UsageError("the target has a feed of this name already", object_="feed", hint="x")
 
-    monkeypatch.setattr(setup, "_prepare_target", outrun)
+    monkeypatch.setattr(setup, "prepare", outrun)
     service.create_feed(CONFIG, "me")
     assert not first
     entry = service._stores.feeds.read("feed")

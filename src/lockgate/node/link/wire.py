@@ -21,7 +21,10 @@ from lockgate.model.errors import UsageError
 from lockgate.model.events import FeedVerb, SpanVerb
 from lockgate.model.ids import FeedId, NodeId, SpanId
 from lockgate.model.instructions import Answer
+from lockgate.model.lake_events import LakeVerb
 from lockgate.model.messages import Message
+from lockgate.model.move_events import MoveCommand
+from lockgate.model.moves import MoveId
 from lockgate.model.value import Value
 
 __all__ = [
@@ -31,6 +34,8 @@ __all__ = [
     "MESSAGES_PATH",
     "VERBS_PATH",
     "VERSION",
+    "AskLake",
+    "AskMove",
     "Asked",
     "ResyncSpan",
     "Told",
@@ -66,7 +71,23 @@ class ResyncSpan(Value, frozen=True, tag=True):
     span: SpanId
 
 
-Verb = FeedVerb | SpanVerb | ResyncSpan
+class AskLake(Value, frozen=True, tag=True):
+    """For the node that keeps a lake, not for its core."""
+
+    request: str
+    lake: str
+    verb: LakeVerb
+
+
+class AskMove(Value, frozen=True, tag=True):
+    """For the node that keeps a move, not for its core."""
+
+    request: str
+    move: MoveId
+    command: MoveCommand
+
+
+Verb = FeedVerb | SpanVerb | ResyncSpan | AskLake | AskMove
 
 
 class Told(Value, frozen=True, forbid_unknown_fields=True):

@@ -21,7 +21,7 @@ from lockgate.model.errors import Conflict, LockgateError, NotFound, OutcomeUnkn
 from lockgate.model.ids import FeedId, NodeId
 from lockgate.model.instructions import Answer
 from lockgate.model.records import COORDINATOR, FeedRecord
-from lockgate.node.link.wire import ResyncSpan, Verb
+from lockgate.node.link.wire import AskLake, AskMove, ResyncSpan, Verb
 from lockgate.node.process import NodeProcess
 from lockgate.node.service.asking import Asking, new_request
 from lockgate.store.metastore import SqlMetastore
@@ -70,13 +70,17 @@ class Cluster:
         link: Link,
         metastore: SqlMetastore,
         resync: Callable[[ResyncSpan], Answer],
+        lake: Callable[[AskLake], Answer],
+        move: Callable[[AskMove], Answer],
     ) -> None:
-        """`resync` carries out what is this node's to do and not its core's."""
+        """`resync`, `lake` and `move` carry out what is this node's to do and not its core's."""
         self._process = process
         self._asking = asking
         self._link = link
         self._metastore = metastore
         self._resync = resync
+        self._lake = lake
+        self._move = move
 
     @property
     def me(self) -> NodeId:
@@ -114,6 +118,12 @@ class Cluster:
         """Have the coordinator record it."""
         self._ask(verb, self.leader, object_, ASK_S)
 
+    def answer_of_coordinator(
+        self, verb: Callable[[str], Verb], object_: str, patience_s: float
+    ) -> Answer:
+        """What the coordinator's node says, whatever it is."""
+        return self._answer(verb, self.leader, object_, patience_s)
+
     def ask_owner(self, verb: Callable[[str], Verb], feed: FeedId) -> None:
         """Have the feed's owner record it; it is done from then on, whoever dies."""
         self._ask(verb, lambda: self.owner(feed), feed, ASK_S)
@@ -132,6 +142,10 @@ class Cluster:
         """What this node says, for whichever node was asked."""
         if isinstance(verb, ResyncSpan):
             return self._resync(verb)
+        if isinstance(verb, AskLake):
+            return self._lake(verb)
+        if isinstance(verb, AskMove):
+            return self._move(verb)
         answer = self._asking.ask(self._process.post, verb, HERE_S)
         return answer or Answer(verb.request, TAKEN)
 
@@ -144,6 +158,15 @@ class Cluster:
         object_: str,
         patience_s: float,
     ) -> None:
+        _raise_refusal(self._answer(make, whom, object_, patience_s), object_)
+
+    def _answer(
+        self,
+        make: Callable[[str], Verb],
+        whom: Callable[[], NodeId | None],
+        object_: str,
+        patience_s: float,
+    ) -> Answer:
         deadline = time.monotonic() + patience_s
         why = "nobody is there to do it"
         while time.monotonic() < deadline:
@@ -151,8 +174,7 @@ class Cluster:
             answer = None if node is None else self._answer_of(node, make(new_request()))
             if isinstance(answer, Answer):
                 if answer.code not in _AGAIN:
-                    _raise_refusal(answer, object_)
-                    return
+                    return answer
                 why = answer.what
             elif answer is not None:
                 why = str(answer)

@@ -1,19 +1,21 @@
 """Feeds' endpoints and contexts, from what is written in the book."""
 
-from lockgate.endpoints.postgres.sink.fence import PostgresSink
-from lockgate.endpoints.postgres.url import PostgresUrl
+from contextlib import AbstractContextManager
+
 from lockgate.model.errors import LockgateError, ObjectMissing
 from lockgate.model.feed_config import FeedConfig, config_from_json, is_url
 from lockgate.model.ids import FeedId
 from lockgate.model.secret import Secret
 from lockgate.node.feed.context import FeedContext, SparkHandle
-from lockgate.node.feed.setup import Ends
+from lockgate.node.feed.ends import Ends, Url, parse_source, parse_url
+from lockgate.node.feed.gates import Gate, opened_gate
 from lockgate.node.service.forcing import GONE, left_at_target
 from lockgate.node.service.stores import Stores
 from lockgate.node.telemetry.feed import FeedWatches
 from lockgate.store.changelog import SegmentFiles
 from lockgate.store.endpoints import EndpointEntry
 from lockgate.store.feeds import FeedEntry
+from lockgate.store.moves import MoveEntry
 
 __all__ = ["Contexts", "config_of"]
 
@@ -31,8 +33,11 @@ class Contexts:
         stores: Stores,
         files: SegmentFiles,
         spark: SparkHandle,
+        home: str,
         watches: FeedWatches | None = None,
     ) -> None:
+        """`home` is the name of this installation, by which it is known at endpoints."""
+        self.home = home
         self._stores = stores
         self._watches = watches or FeedWatches("")
         self._files = files
@@ -61,12 +66,14 @@ class Contexts:
             self._files,
             self._spark,
             ends,
+            self.home,
             self._watches.of(feed),
         )
 
-    def sink(self, feed: FeedId) -> PostgresSink:
-        """The feed's fence at its target, to be used in a `with`."""
-        return PostgresSink(self.ends(config_of(self.entry(feed))).target)
+    def gate(self, feed: FeedId) -> AbstractContextManager[Gate]:
+        """The feed's fence at its target."""
+        config = config_of(self.entry(feed))
+        return opened_gate(self.ends(config).target, config, self.home)
 
     def give_up_target(self, feed: FeedId, error: LockgateError) -> bool:
         """Whether a removal by force goes on without a target that answers like this. What stays
@@ -85,10 +92,20 @@ class Contexts:
         """Where a feed goes from and to, and the endpoints' entries by which that was found."""
         source, target = self._endpoint(config.source), self._endpoint(config.target)
         ends = Ends(
-            PostgresUrl.parse(config.source if source is None else source.url),
-            PostgresUrl.parse(config.target if target is None else target.url),
+            parse_source(config.source if source is None else source.url),
+            parse_url(config.target if target is None else target.url),
         )
         return ends, tuple(each for each in (source, target) if each is not None)
+
+    def address(self, written: Secret) -> Url:
+        """Where an endpoint is that is no end of a feed: either may be a lake."""
+        found = self._endpoint(written)
+        return parse_url(written if found is None else found.url)
+
+    def moves_at(self, place: Url) -> list[MoveEntry]:
+        """Moves that are not over and have one of their ends there."""
+        moves = [entry for entry in self._stores.moves.all() if not entry.over]
+        return [entry for entry in moves if place in map(self.address, _ends(entry))]
 
     def _endpoint(self, written: Secret) -> EndpointEntry | None:
         """The endpoint of this name; None for a URL."""
@@ -100,6 +117,10 @@ class Contexts:
             raise ObjectMissing(
                 "there is no endpoint of this name",
                 object_=text,
-                hint=f"add it: lockgate endpoint add {text} postgres://…",
+                hint=f"add it: lockgate endpoint add {text} postgres://… or delta:/…",
             )
         return found
+
+
+def _ends(entry: MoveEntry) -> tuple[Secret, Secret]:
+    return Secret(entry.config.source), Secret(entry.config.target)

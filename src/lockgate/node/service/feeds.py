@@ -23,7 +23,7 @@ from lockgate.node.service import planning
 from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.contexts import Contexts, config_of
 from lockgate.node.service.forcing import LEFT, struck_out
-from lockgate.node.service.going import check_runs, live
+from lockgate.node.service.going import check_runs, live, own
 from lockgate.node.service.keeper import Keeper
 from lockgate.node.service.noting import BEGUN, noted
 from lockgate.node.service.positions import parse_lsn
@@ -76,7 +76,7 @@ class FeedDesk:
         found = self._stores.feeds.read(config.name)
         if found is None:
             ends, between = self._contexts.between(config)
-            planning.refuse_if_unfit(config, ends)
+            planning.refuse_if_unfit(config, ends, self._home)
             found = self._stores.feeds.enter(
                 config.name,
                 lambda birth: setup.entry_of(config, self._home, birth),
@@ -112,7 +112,7 @@ class FeedDesk:
 
     def pause(self, feed: FeedId, who: str) -> FeedStatus:
         """Stop it, to be resumed."""
-        live(self._statuses, feed)
+        own(live(self._statuses, feed))
         if not self._is_recorded(feed):
             raise Conflict(
                 "the feed is still being set up",
@@ -139,6 +139,7 @@ class FeedDesk:
         an endpoint that cannot be reached is in the way: then it goes on by itself. With `force`
         nothing is in the way: what stays behind there is in the notes of a status that says
         `removed`."""
+        own(self._statuses.entry(feed))
         before = self._statuses.one(feed)
         entry = self._stores.feeds.change(
             feed,
@@ -187,10 +188,10 @@ class FeedDesk:
         else:
             with connect(ends.source, purpose=f"wait {feed}", autocommit=True) as connection:
                 upto = heartbeat.beat(connection, feed)
-        with self._contexts.sink(feed) as sink:
+        with self._contexts.gate(feed) as gate:
             while True:
-                stands = sink.least_position(feed)
-                level = stands is not None and stands >= upto - 1 and sink.copies_over(feed)
+                stands = gate.least_position()
+                level = stands is not None and stands >= upto - 1 and gate.copies_over()
                 spent = time.monotonic() - began
                 if level or spent >= timeout_s:
                     shown = lsn_text(stands or 0)
@@ -200,7 +201,7 @@ class FeedDesk:
 
     def resync(self, feed: FeedId, table: str, who: str) -> FeedStatus:
         """Copy one table anew."""
-        live(self._statuses, feed)
+        own(live(self._statuses, feed))
         check_runs(self._statuses, self._cluster, feed)
         span, _ = span_to_resync(self._statuses, feed, table)
         with noted(self._stores.history, who, "feed resync", feed, table, BEGUN):

@@ -12,11 +12,13 @@ there but one who is paused this very moment, to a database that was declared go
 from dataclasses import replace
 from typing import Final
 
+from lockgate.endpoints.delta.url import LakeUrl
 from lockgate.endpoints.postgres.ddl.triggers import TRIGGERS
 from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import EndpointRefused, EndpointUnavailable
 from lockgate.model.feed_status import FeedStatus
 from lockgate.model.feeds import FeedState
+from lockgate.node.feed.ends import Url
 from lockgate.store.feeds import FeedEntry
 
 __all__ = ["GONE", "LEFT", "SEPARATOR", "left_at_source", "left_at_target", "struck_out"]
@@ -50,8 +52,10 @@ def left_at_source(entry: FeedEntry, source: PostgresUrl) -> tuple[str, ...]:
     )
 
 
-def left_at_target(entry: FeedEntry, target: PostgresUrl) -> tuple[str, ...]:
+def left_at_target(entry: FeedEntry, target: Url) -> tuple[str, ...]:
     """What is there of the feed, beside its tables."""
+    if isinstance(target, LakeUrl):
+        return (f"target {target.label}: rows of the feed {entry.feed} in _lockgate/feeds",)
     tables = ", ".join(f"lockgate.{name}" for name in ("feeds", "progress", "parts", "chunks"))
     return (f"target {target.label}: rows of the feed {entry.feed} in {tables}",)
 

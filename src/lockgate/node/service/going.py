@@ -7,7 +7,7 @@ from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.statuses import Statuses
 from lockgate.store.feeds import FeedEntry
 
-__all__ = ["check_runs", "live"]
+__all__ = ["check_runs", "live", "own"]
 
 
 def live(statuses: Statuses, feed: FeedId) -> FeedEntry:
@@ -16,6 +16,16 @@ def live(statuses: Statuses, feed: FeedId) -> FeedEntry:
     if entry.removing:
         raise Conflict("the feed is being removed", object_=feed, hint="create it anew later")
     return entry
+
+
+def own(entry: FeedEntry) -> None:
+    """Raise Conflict for a feed that belongs to a move: it goes by the move's commands."""
+    if entry.move:
+        raise Conflict(
+            f"the feed belongs to the move {entry.move}",
+            object_=entry.feed,
+            hint=f"ask for something of the move: lockgate move status {entry.move}",
+        )
 
 
 def check_runs(statuses: Statuses, cluster: Cluster, feed: FeedId) -> None:

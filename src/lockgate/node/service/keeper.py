@@ -199,9 +199,8 @@ class Keeper:
         _lines.info("a feed is set up", feed=entry.feed, next="publication, slot, target's tables")
         begun = [entry]
         try:
-            made = setup.make(
-                self._stores.feeds, entry, config, self._contexts.ends(config), begun.append
-            )
+            ends, home = self._contexts.ends(config), self._contexts.home
+            made = setup.make(self._stores.feeds, entry, config, ends, home, begun.append)
         except StaleOwner:
             raise
         except Terminal as error:

@@ -6,6 +6,8 @@ of both endpoints find comes along.
 
 from dataclasses import replace
 
+from lockgate.endpoints.delta.check import check_lake
+from lockgate.endpoints.delta.url import LakeUrl
 from lockgate.endpoints.postgres.check_source import check_source
 from lockgate.endpoints.postgres.check_target import check_target
 from lockgate.endpoints.postgres.connect import connect
@@ -16,10 +18,14 @@ from lockgate.model.errors import EndpointRefused
 from lockgate.model.feed_config import FeedConfig
 from lockgate.model.feed_status import FeedPlan, PlannedTable
 from lockgate.model.findings import Finding, Severity, from_error, worst
-from lockgate.node.feed.setup import Chosen, Ends, choose, entry_of
+from lockgate.model.tables import TableName
+from lockgate.node.feed.chosen import Chosen
+from lockgate.node.feed.ends import Ends
+from lockgate.node.feed.preparing import lake_obstacles, lake_sink
+from lockgate.node.feed.setup import choose, entry_of
 from lockgate.node.service.endpoints import documents_of
 
-__all__ = ["plan", "refuse_if_unfit"]
+__all__ = ["findings_of", "obstacles", "plan", "refuse_if_unfit"]
 
 _ROWS = """
 SELECT n.nspname::text, c.relname::text, greatest(c.reltuples, 0)::bigint
@@ -43,11 +49,9 @@ def plan(config: FeedConfig, ends: Ends, home: str, birth: int, *, new: bool = T
                 ),
             ).fetchall()
     estimates = {(schema, name): count for schema, name, count in rows}
-    targets = [each.selection.target for each in chosen]
-    with connect(ends.target, purpose=f"plan {config.name}", autocommit=True) as connection:
-        there = set(discover.describe(connection, targets))
+    there = _there(config, ends, chosen, home)
     entry = entry_of(config, home, birth)
-    findings = findings_of(config, ends, chosen, new=new)
+    findings = findings_of(config, ends, chosen, home, new=new)
     tables = tuple(
         PlannedTable(
             table=each.definition.table.id,
@@ -66,24 +70,45 @@ def plan(config: FeedConfig, ends: Ends, home: str, birth: int, *, new: bool = T
         f"source: publication {entry.publication} for {len(tables)} tables",
         f"source: replication slot {entry.slot}",
         "source: schema lockgate with the log of schema changes, if the role may",
-        "target: schema lockgate with the fence",
+        f"target: {'_lockgate' if isinstance(ends.target, LakeUrl) else 'schema lockgate'} "
+        "with the fence",
         *(f"target: table {each.target}" for each in tables if not each.exists),
     ]
     return FeedPlan(config.name, tables, tuple(makes), documents_of(findings))
 
 
+def _there(config: FeedConfig, ends: Ends, chosen: list[Chosen], home: str) -> set[TableName]:
+    """Which of the tables the target has already."""
+    targets = [each.selection.target for each in chosen]
+    if isinstance(ends.target, LakeUrl):
+        lake = lake_sink(ends.target, config, home).tables.lake
+        return {name for name in targets if lake.newest(name.id) is not None}
+    with connect(ends.target, purpose=f"plan {config.name}", autocommit=True) as connection:
+        return set(discover.describe(connection, targets))
+
+
 def findings_of(
-    config: FeedConfig, ends: Ends, chosen: list[Chosen], *, new: bool
+    config: FeedConfig, ends: Ends, chosen: list[Chosen], home: str, *, new: bool
 ) -> list[Finding]:
     """What the checks of both endpoints say of this feed, and of the tables that it would fill."""
-    targets = [each.selection.target for each in chosen]
-    at_target = check_target(ends.target, targets=targets)
-    if new and worst(at_target) is not Severity.ERROR:
-        at_target += _obstacles(config, ends.target, chosen)
-    return [*check_source(ends.source, config=config), *at_target]
+    return [*check_source(ends.source, config=config), *_at_target(config, ends, chosen, home, new)]
 
 
-def _obstacles(config: FeedConfig, target: PostgresUrl, chosen: list[Chosen]) -> list[Finding]:
+def _at_target(
+    config: FeedConfig, ends: Ends, chosen: list[Chosen], home: str, new: bool
+) -> list[Finding]:
+    if isinstance(ends.target, LakeUrl):
+        found = check_lake(ends.target)
+        if new and worst(found) is not Severity.ERROR:
+            found += map(from_error, lake_obstacles(ends.target, config, chosen, home))
+        return found
+    found = check_target(ends.target, targets=[each.selection.target for each in chosen])
+    if new and worst(found) is not Severity.ERROR:
+        found += obstacles(config, ends.target, chosen)
+    return found
+
+
+def obstacles(config: FeedConfig, target: PostgresUrl, chosen: list[Chosen]) -> list[Finding]:
     """Tables that are there and cannot take the rows, as a set-up that has made nothing sees
     them: all of them are somebody else's."""
     plans = [replace(each.plan, with_key=True) for each in chosen]
@@ -92,11 +117,11 @@ def _obstacles(config: FeedConfig, target: PostgresUrl, chosen: list[Chosen]) ->
     return [from_error(each) for each in found]
 
 
-def refuse_if_unfit(config: FeedConfig, ends: Ends) -> None:
+def refuse_if_unfit(config: FeedConfig, ends: Ends, home: str) -> None:
     """Raise for the first thing that would make the feed fail, before anything is made."""
     with connect(ends.source, purpose=f"plan {config.name}", autocommit=True) as connection:
         chosen = choose(connection, config)
-    found = findings_of(config, ends, chosen, new=True)
+    found = findings_of(config, ends, chosen, home, new=True)
     wrong = [each for each in found if each.severity is Severity.ERROR]
     if wrong:
         first = wrong[0]

@@ -62,6 +62,8 @@ class Remark(Value, frozen=True):
     captures: bool = False
     retained_wal_bytes: int | None = None
     """Log that the source keeps for the feed; known where it is captured."""
+    held: Position | None = None
+    """The target takes nothing beyond this for the time being."""
 
     def encoded(self) -> bytes:
         """For the metastore."""

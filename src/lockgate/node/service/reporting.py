@@ -154,6 +154,7 @@ def remark_of(engine: FeedEngine | None, owner: OwnerRemark | None, said: list[W
         owner=owner,
         captures=capture.running is not None,
         retained_wal_bytes=capture.retained_bytes,
+        held=engine.applying.held_upto,
     )
 
 

@@ -15,11 +15,14 @@ import secrets
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import lockgate
-from lockgate.model.config import CoreConfig, Timing
+from lockgate.core.node import NodeCore
+from lockgate.model.config import CoreConfig
+from lockgate.model.diffs import DiffRecord
 from lockgate.model.documents import (
     Endpoint,
     EndpointReport,
@@ -28,36 +31,50 @@ from lockgate.model.documents import (
     NodeStatus,
     Waited,
 )
-from lockgate.model.errors import Conflict, LockgateError, NotFound, Transient, UsageError
+from lockgate.model.errors import LockgateError, Transient
 from lockgate.model.feed_config import FeedConfig
 from lockgate.model.feed_status import FeedPlan, FeedStatus, FeedTable
 from lockgate.model.ids import NodeId, NodeRef
 from lockgate.model.secret import Secret
 from lockgate.model.server_config import ServerConfig
 from lockgate.model.tokens import HOME_TOKENS, AccessToken, Role, digest_of
+from lockgate.node.diff.runner import DiffRunner, Standing
+from lockgate.node.diff.sides import DiffSides
 from lockgate.node.executor import FeedExecutor, SinkCloser
 from lockgate.node.home import Home, HomeMetastore
+from lockgate.node.hooks import hook_named
+from lockgate.node.lake.hosts import LakeHosts
 from lockgate.node.link.addresses import Addresses
 from lockgate.node.link.intake import Intake
 from lockgate.node.link.tls import LinkTls
 from lockgate.node.link.transport import LinkTransport
+from lockgate.node.move.feeds import MoveFeeds
+from lockgate.node.move.hosts import MoveHosts
 from lockgate.node.process import NodeProcess
+from lockgate.node.service import moves
 from lockgate.node.service.asking import Asking
 from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.contexts import Contexts, config_of
+from lockgate.node.service.diffs import DiffDesk, note_end
 from lockgate.node.service.endpoints import EndpointDesk
 from lockgate.node.service.feeds import FeedDesk
 from lockgate.node.service.keeper import Keeper
+from lockgate.node.service.lakes import LakeDesk, answer_here, lakes_in_use
+from lockgate.node.service.moves import MoveDesk
 from lockgate.node.service.nodes import NodeDesk
+from lockgate.node.service.options import changelog_root, spark_options, timing
 from lockgate.node.service.reporting import Reporter
 from lockgate.node.service.resync import start_here
 from lockgate.node.service.spans import SpanDesk
 from lockgate.node.service.statuses import Statuses
 from lockgate.node.service.stores import Stores
+from lockgate.node.service.tokens import TokenDesk
 from lockgate.node.spark import SparkKeeper
 from lockgate.node.telemetry.collector import Sources
+from lockgate.node.telemetry.diffs import DiffWatch
+from lockgate.node.telemetry.lakes import LakeWatch
 from lockgate.node.telemetry.telemetry import Telemetry
-from lockgate.pipeline.session import Spark, SparkOptions
+from lockgate.pipeline.session import Spark
 from lockgate.store.changelog import SegmentFiles
 from lockgate.store.metastore import SqlMetastore
 from lockgate.store.settings import INSTALLATION
@@ -78,7 +95,7 @@ class NodeService:
         """Nothing is opened before `start`. A Spark that is handed in is left running."""
         self._config = config
         self._home = Home(Path(config.home))
-        self._spark = SparkKeeper(spark or _spark_options(config))
+        self._spark = SparkKeeper(spark or spark_options(config))
         self._telemetry = Telemetry(config.node)
         self._stopped = threading.Event()
 
@@ -95,11 +112,14 @@ class NodeService:
             url, lease_ms=lease_ms, address=address, home=self._home.identity()
         )
         try:
-            self._open(CoreConfig(_timing(lease_ms)))
+            self._open(CoreConfig(timing(lease_ms)))
             self._process.start()
             self._wait_joined()
             self._let_owner_in()
             self._keeper.start()
+            self._hosts.start()
+            self._move_hosts.start()
+            self._diffs.start()
             self._reporter.start()
         except BaseException:
             self.stop()
@@ -110,16 +130,18 @@ class NodeService:
         self._stores = stores = Stores.of(self._metastore)
         self._link_key = Secret(stores.settings.once("link_key", secrets.token_urlsafe(32)))
         installation = stores.settings.once(INSTALLATION, secrets.token_hex(8))
-        files = SegmentFiles(self._changelog_root(stores))
-        contexts = Contexts(stores, files, self._spark.handle, self._telemetry.feeds)
+        files = SegmentFiles(changelog_root(config, self._home, stores.settings))
+        contexts = Contexts(stores, files, self._spark.handle, installation, self._telemetry.feeds)
         self._asking = Asking()
+        self._lake_watch = LakeWatch()
+        self._diff_watch = DiffWatch()
         self._process = NodeProcess(
             config.node,
             core,
             HomeMetastore(self._home, self._metastore),
             self._make_link,
             lambda process: self._make_executor(contexts, process),
-            SinkCloser(contexts.sink, contexts.give_up_target),
+            SinkCloser(contexts.gate, contexts.give_up_target),
             self._asking.answered,
             self._telemetry.process,
         )
@@ -129,19 +151,54 @@ class NodeService:
             self._link,
             self._metastore,
             lambda asked: start_here(self._executor, asked),
+            lambda asked: answer_here(self._hosts, asked),
+            lambda asked: moves.answer_here(self._move_hosts, asked),
         )
+        self._hosts = LakeHosts(
+            installation,
+            stores.lakes,
+            self._spark.handle.using,
+            lambda: self._cluster.leads,
+            lambda: lakes_in_use(stores),
+            lambda: int(time.time() * 1000),
+            config.lake.settings,
+            watch=self._lake_watch,
+        )
+        self.lakes = LakeDesk(stores, self._cluster)
         self._keeper = Keeper(stores, contexts, self._cluster)
         self._reporter = Reporter(
             self._process, self._executor, stores.reports, self._keeper.worries
         )
         self._statuses = Statuses(stores, self._cluster, self._reporter.remarks)
+        sides = DiffSides(contexts, self._statuses, self._cluster)
+        self._diffs = DiffRunner(
+            stores.diffs,
+            stores.members,
+            sides,
+            self._spark.handle,
+            lambda: self._process.look(_standing),
+            self._note_diff,
+            self._diff_watch,
+        )
         self._telemetry.look_at(self._watched())
         self._endpoints = EndpointDesk(stores)
         self._nodes = NodeDesk(stores, self._cluster)
+        self._tokens = TokenDesk(stores)
         self._spans = SpanDesk(stores, contexts, self._cluster, self._statuses)
         self._feeds = FeedDesk(
             stores, contexts, self._cluster, self._statuses, self._keeper, installation
         )
+        hook = partial(hook_named, config)
+        self._move_hosts = MoveHosts(
+            stores,
+            MoveFeeds(stores, contexts, self._cluster, self._keeper, installation),
+            lambda: self._cluster.leads,
+            hook,
+        )
+        self.moves = MoveDesk(
+            stores, contexts, self._cluster, self._statuses, self._move_hosts.knock, hook
+        )
+        self.diffs = DiffDesk(stores, sides, self.moves.one, self._diffs.knock)
 
     def _watched(self) -> Sources:
         return Sources(
@@ -151,6 +208,10 @@ class NodeService:
             self._spark,
             self._statuses.all,
             self._keeper.worries,
+            self._hosts.statuses,
+            self._lake_watch,
+            self._diff_watch,
+            self._diffs.count,
         )
 
     def _make_link(self, process: NodeProcess) -> LinkTransport:
@@ -162,35 +223,20 @@ class NodeService:
         return self._link
 
     def _make_executor(self, contexts: Contexts, process: NodeProcess) -> FeedExecutor:
-        self._executor = FeedExecutor(contexts.open, process.post)
+        self._executor = FeedExecutor(contexts.open, process.post, self._stop_diffs)
         return self._executor
+
+    def _stop_diffs(self) -> None:
+        """At once, on the core's thread, which begins before there is a runner."""
+        runner = getattr(self, "_diffs", None)
+        if runner is not None:
+            runner.stop_everything()
+
+    def _note_diff(self, record: DiffRecord) -> None:
+        note_end(self._stores.history, record)
 
     def _read_addresses(self) -> dict[NodeId, str]:
         return {row.node: row.address for row in self._stores.members.all() if row.address}
-
-    def _changelog_root(self, stores: Stores) -> str:
-        """The one place of the change log. All nodes have the same, or they would not find each
-        other's segments."""
-        config = self._config
-        shared = bool(config.metastore)
-        if shared and not config.changelog:
-            raise UsageError(
-                "several nodes need a common place for the change log",
-                object_="changelog",
-                hint="name a directory that all of them reach, or an object store: "
-                "--changelog s3://bucket/path",
-            )
-        mine = config.changelog or str(self._home.changelog)
-        if not shared:
-            return mine
-        agreed = stores.settings.once("changelog", mine)
-        if agreed != mine:
-            raise UsageError(
-                "the other nodes keep the change log elsewhere",
-                object_=mine,
-                hint=f"start this node with --changelog {agreed}",
-            )
-        return mine
 
     def _wait_joined(self) -> None:
         deadline = time.monotonic() + JOIN_S
@@ -214,7 +260,7 @@ class NodeService:
     def stop(self) -> None:
         """Stop all work here, then give the lease back."""
         self._stopped.set()
-        for part in ("_keeper", "_reporter"):
+        for part in ("_diffs", "_move_hosts", "_hosts", "_keeper", "_reporter"):
             found = getattr(self, part, None)
             if found is not None and found.running:
                 found.stop()
@@ -353,43 +399,17 @@ class NodeService:
         return self._stores.history.read(object_, before, limit)
 
     def tokens(self) -> list[AccessToken]:
-        return self._stores.tokens.all()
+        return self._tokens.all()
 
     def add_token(self, name: str, role: Role, who: str) -> Secret:
-        """A new token under this name; one that is there must be removed first."""
-        if name.startswith(HOME_TOKENS):
-            raise UsageError(
-                f"names that begin with {HOME_TOKENS} are for the tokens of nodes' homes",
-                object_="name",
-                hint="choose another name",
-            )
-        if any(each.name == name for each in self.tokens()):
-            raise Conflict("a token of this name exists", object_=name, hint="remove it first")
-        token = Secret(secrets.token_urlsafe(32))
-        self._stores.tokens.write(AccessToken(name, role, digest_of(token)))
-        self._stores.history.write(who, "token add", name, role.value, "done")
-        return token
+        return self._tokens.add(name, role, who)
 
     def remove_token(self, name: str, who: str) -> None:
-        """From now on it opens nothing."""
-        if not self._stores.tokens.remove(name):
-            raise NotFound("there is no token of this name", object_=name, hint="list the tokens")
-        self._stores.history.write(who, "token remove", name, outcome="done")
+        self._tokens.remove(name, who)
 
 
-def _timing(lease_ms: int) -> Timing:
-    """Times in proportion to the lease. Others learn of a death when they renew: so, often."""
-    return Timing(lease_ms=lease_ms, renew_ms=min(1_000, lease_ms // 5), tick_ms=250, resend_ms=400)
-
-
-def _spark_options(config: ServerConfig) -> SparkOptions:
-    given = config.spark
-    return SparkOptions(
-        master=given.master,
-        name=f"lockgate {config.node}",
-        python=given.python,
-        driver_memory=given.driver_memory,
-        slots=given.slots,
-        ship=given.ship,
-        settings=given.settings,
-    )
+def _standing(core: NodeCore) -> Standing:
+    """On the core's thread, so in few steps."""
+    ref, members = core.ref, core.member.view.members
+    emptied = any(each.draining for each in members if each.ref == ref)
+    return Standing(ref, emptied and any(not each.draining for each in members))

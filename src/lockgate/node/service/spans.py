@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from lockgate.endpoints.delta.url import LakeUrl
 from lockgate.endpoints.postgres.connect import connect
 from lockgate.model.errors import Conflict, NotFound, UsageError
 from lockgate.model.events import MergeSpans, MoveSpan, SplitSpan
@@ -91,7 +92,13 @@ class SpanDesk:
     def _check_key(self, feed: FeedId, table: TableId) -> None:
         """A row without a key belongs to no part of a table: every part would take it."""
         config = config_of(self._statuses.entry(feed))
-        source = self._contexts.ends(config).source
+        source, target = self._contexts.ends(config)
+        if isinstance(target, LakeUrl):
+            raise Conflict(
+                "a table that goes into a lake is one span",
+                object_=table,
+                hint="nothing: its changes land as files, which no split would make faster",
+            )
         with connect(source, purpose=f"split {feed}", autocommit=True) as connection:
             found = still_chosen(connection, config, {table})
         if any(not each.shape.key for each in found):

@@ -12,27 +12,29 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from lockgate.endpoints.postgres.source.slot import lsn_text
-from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.batch import LoadFailed
 from lockgate.model.errors import LockgateError, NotFound, Transient
+from lockgate.model.feed_config import is_url
 from lockgate.model.feed_status import CopyProgress, FeedSpan, FeedStatus, FeedTable
 from lockgate.model.feeds import FeedState
 from lockgate.model.ids import FeedId
+from lockgate.model.positions import Position
 from lockgate.model.records import FeedRecord, OperatorRecord, Record, SpanRecord, feed_scope
 from lockgate.model.secret import Secret
 from lockgate.model.selection import target_of
 from lockgate.model.spans import TRIGGER
 from lockgate.model.statuses import Phase
 from lockgate.model.tables import parse_table
+from lockgate.node.feed.ends import parse_url
 from lockgate.node.feed.following import UNLOGGED
-from lockgate.node.feed.running import HINT
+from lockgate.node.feed.running import HINT, is_held
 from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.contexts import config_of
 from lockgate.node.service.remarks import OwnerRemark, Remark, SpanRemark, Worry, decoded
 from lockgate.node.service.stores import Stores
 from lockgate.store.feeds import FeedEntry
 
-__all__ = ["Statuses"]
+__all__ = ["Statuses", "shown"]
 
 _WORST = ("absent", "retrying", "starting", "copying", "held", "blocked", "running")
 
@@ -181,9 +183,9 @@ def _status(entry: FeedEntry, record: FeedRecord | None, said: list[_Said]) -> F
         rows_applied=sum(each.rows_applied for each in remarks),
         error=worries[0].what if worries else "",
         next_steps=_next_steps(entry, state, worries),
-        notes=_notes(entry, record, owner),
-        source=_shown(config.source),
-        target=_shown(config.target),
+        notes=_notes(entry, record, owner, max((each.held or 0 for each in remarks), default=0)),
+        source=shown(config.source),
+        target=shown(config.target),
     )
 
 
@@ -222,6 +224,8 @@ def _next_steps(entry: FeedEntry, state: FeedState, worries: list[Worry]) -> tup
     hints = tuple(dict.fromkeys(worry.hint for worry in worries if worry.hint))
     if entry.removing:
         return hints or ("nothing: it is being removed",)
+    if entry.move and state is not FeedState.FAILED:
+        return (*hints, f"lockgate move status {entry.move}")
     if state is FeedState.FAILED:
         return (*hints, f"when that is done: lockgate feed resume {name}")
     if state is FeedState.STOPPED:
@@ -232,9 +236,9 @@ def _next_steps(entry: FeedEntry, state: FeedState, worries: list[Worry]) -> tup
 
 
 def _notes(
-    entry: FeedEntry, record: FeedRecord | None, owner: OwnerRemark | None
+    entry: FeedEntry, record: FeedRecord | None, owner: OwnerRemark | None, held: Position
 ) -> tuple[str, ...]:
-    notes: list[str] = []
+    notes: list[str] = [f"it belongs to the move {entry.move}"] if entry.move else []
     if not entry.removing and not entry.error and (entry.start is None or record is None):
         notes.append("it is being set up")
     if entry.removing:
@@ -243,16 +247,18 @@ def _notes(
         )
     if not entry.logged:
         notes.append(UNLOGGED)
+    if held:
+        notes.append(is_held(held))
     return tuple(notes)
 
 
-def _shown(written: Secret) -> str:
+def shown(written: Secret) -> str:
     """An endpoint's name, or a URL without its secrets."""
     text = written.reveal()
-    if "://" not in text:
+    if not is_url(written):
         return text
     try:
-        return PostgresUrl.parse(written).label
+        return parse_url(written).label
     except LockgateError:
         return "***"
 

@@ -4,11 +4,14 @@ from typing import NamedTuple, Self
 
 from lockgate.store.access import Tokens
 from lockgate.store.changelog import Changelog
+from lockgate.store.diffs import DiffBook
 from lockgate.store.endpoints import EndpointBook
 from lockgate.store.feeds import FeedBook
 from lockgate.store.history import History
+from lockgate.store.lakes import LakeBook
 from lockgate.store.members import Members
 from lockgate.store.metastore import SqlMetastore
+from lockgate.store.moves import MoveBook
 from lockgate.store.reports import Reports
 from lockgate.store.settings import Settings
 
@@ -26,6 +29,9 @@ class Stores(NamedTuple):
     reports: Reports
     history: History
     tokens: Tokens
+    lakes: LakeBook
+    moves: MoveBook
+    diffs: DiffBook
     changelog: Changelog
 
     @classmethod
@@ -41,5 +47,8 @@ class Stores(NamedTuple):
             Reports(transactions, clock),
             History(transactions, clock),
             Tokens(transactions),
+            LakeBook(transactions),
+            MoveBook(transactions, clock),
+            DiffBook(transactions, clock),
             Changelog(metastore.data),
         )

@@ -1,0 +1,106 @@
+"""The demo's lake: the same tables as files, fresh before and after a drain, and a drop that waits.
+
+What any reader of Delta sees is the stable layer; what Lockgate's readers see is ingest over it.
+"""
+
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from lockgate.client import Client
+from lockgate.endpoints.delta.lake import Lake
+from lockgate.endpoints.delta.layered import LayeredTable
+from lockgate.endpoints.delta.place import Place
+from lockgate.model.errors import Conflict
+from lockgate.model.lake_documents import LakeOutcome
+
+__all__ = ["FEED", "Pond"]
+
+FEED: Final = "pond"
+LAKE: Final = "lake"
+WAIT_S: Final = 60.0
+ORDERS: Final = "public.orders"
+CUSTOMERS: Final = "public.customers"
+
+
+class Pond:
+    """A lake in a directory, shown step by step."""
+
+    def __init__(self, console: Console, directory: Path) -> None:
+        self._console = console
+        self._directory = directory
+        self._place = Place(str(directory), str(directory))
+
+    def fill(self, client: Client) -> None:
+        """A feed into it, beside the one that runs."""
+        self._command(f"endpoint add {LAKE} delta:{self._directory}")
+        client.endpoints.add(LAKE, f"delta:{self._directory}")
+        tables = [CUSTOMERS, ORDERS]
+        self._command(f"feed create {FEED} --from here --to {LAKE} --tables {' '.join(tables)}")
+        client.feeds.create(FEED, source="here", target=LAKE, tables=tables)
+        client.feeds.wait(FEED)
+
+    def drain(self, client: Client) -> None:
+        """Rows before and after a drain: the same for our readers, later for all others."""
+        self._look(client, "changes wait in ingest")
+        self._command(f"lake drain {LAKE} {ORDERS}")
+        outcome = client.lakes.drain(LAKE, ORDERS)
+        self._say(f"   {outcome.verdict}")
+        self._look(client, "drained: every reader of Delta has them now")
+
+    def drop_during_step_up(self, client: Client) -> None:
+        """The race that crashes others: a table is dropped while a new leader drains it."""
+        self._command(f"lake step-down {LAKE} --flush")
+        client.lakes.step_down(LAKE, flush=True)
+        self._command(f"lake step-up {LAKE}  &  lake drop {LAKE} {CUSTOMERS} --force --wait 30")
+        told: list[LakeOutcome] = []
+        up = threading.Thread(target=lambda: told.append(client.lakes.step_up(LAKE)))
+        up.start()
+        dropped = self._drop(client)
+        up.join()
+        names = [each.table for each in client.lakes.list(LAKE) if each.state != "dead"]
+        self._say(
+            f"   step-up: {told[0].verdict if told else 'failed'}; drop: {dropped}; "
+            f"left in the lake: {', '.join(names)}"
+        )
+
+    def rows(self) -> int:
+        """Of the orders, as our readers see them."""
+        count: int = self._orders().read().num_rows
+        return count
+
+    def _drop(self, client: Client) -> str:
+        """Asked until this installation may: before it leads, it is told so."""
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            try:
+                return client.lakes.drop(LAKE, CUSTOMERS, force=True, wait_s=30).verdict
+            except Conflict as error:
+                if time.monotonic() > deadline:
+                    return error.what
+                time.sleep(0.05)
+
+    def _look(self, client: Client, what: str) -> None:
+        client.feeds.wait(FEED)
+        table = self._orders()
+        seen = table.snapshot()
+        waiting = sum(file.rows for file in seen.ingest)
+        stable = sum(file.rows for file in seen.stable)
+        self._say(
+            f"   {ORDERS}: {table.read(seen).num_rows:,} rows for readers of Lockgate, "
+            f"{stable:,} in stable, {waiting:,} changes in ingest ({what})"
+        )
+
+    def _orders(self) -> LayeredTable:
+        lake = Lake(self._place)
+        place = lake.live(ORDERS)
+        return LayeredTable.open(place, lake.homes(place)[0])
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, style="dim", highlight=False)
+
+    def _command(self, text: str) -> None:
+        self._console.print(f"   [cyan]$ lockgate {text}[/]")
