@@ -3,7 +3,15 @@
 import pytest
 
 from lockgate.model.diffs import DiffOrder, DiffState, RowKind
-from lockgate.model.errors import Conflict, LockgateError, NotFound, ObjectMissing, UsageError
+from lockgate.model.errors import (
+    Conflict,
+    EndpointBusy,
+    LockgateError,
+    NotFound,
+    ObjectMissing,
+    UsageError,
+)
+from lockgate.node.diff.sides import PATIENCE
 from lockgate.node.service import NodeService
 from lockgate.node.service.diff_documents import UNALIGNED
 from tests.node.diff.conftest import APART, BY_FEED, DIFF_S, over, run
@@ -100,15 +108,25 @@ def test_resumed_it_compares_what_was_left(same: NodeService, pair: Pair) -> Non
 
 
 def test_called_off_it_ends_and_goes_on_when_it_is_resumed(same: NodeService, pair: Pair) -> None:
-    with held(pair.source, "public.users") as lock:
+    with held(pair.target, "public.users") as lock:
         begun = same.diffs.run(APART, "test")
         lock.until_waited_for()
         off = same.diffs.cancel(begun.id, "ann")
-        assert (off.state, off.error) == (DiffState.FAILED, "it was called off by ann")
+        assert off.state is DiffState.FAILED
+        assert off.error == f"it was called off by ann ({begun.id})"
     until(lambda: same._diffs.count() == 0, DIFF_S)
     assert same.diffs.cancel(begun.id, "ann").state is DiffState.FAILED
     same.diffs.resume(begun.id, "test")
     assert over(same, begun.id).equal
+
+
+def test_who_asks_for_tables_that_somebody_has_locked_is_not_kept_waiting(
+    same: NodeService, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PATIENCE, "lock_timeout", "50ms")
+    with held(pair.source, "public.users"), pytest.raises(EndpointBusy, match="pg_locks"):
+        same.diffs.run(APART, "test")
+    assert same.diffs.all() == []
 
 
 def test_a_finished_one_is_not_called_off(same: NodeService) -> None:

@@ -45,6 +45,8 @@ __all__ = ["DiffSides", "Sides"]
 
 LOOK_S: Final = 1.0
 """How often a feed that is waited for is looked at."""
+PATIENCE: Final = {"lock_timeout": "5s"}
+"""Somebody listens while tables are chosen, and the catalog waits for who has a table locked."""
 
 Check = Callable[[], None]
 """Called now and then while something is waited for; raises to end it."""
@@ -114,7 +116,9 @@ class DiffSides:
         if isinstance(source, LakeUrl):
             tables = chosen_in_lake(source, order.tables)
         else:
-            with connect(source, purpose="diff tables", autocommit=True) as connection:
+            with connect(
+                source, purpose="diff tables", autocommit=True, options=PATIENCE
+            ) as connection:
                 tables = [each.selection for each in choose(connection, config)]
         if order.repair:
             self._check_moved(target, {each.table.id for each in tables})
