@@ -32,7 +32,7 @@ demo: install ## show what Lockgate does, on this machine
 	@$(BIN)/lockgate demo
 
 test: lint types pgbouncer ## lint, types, all tests
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations=20 $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 --durations=20 $(PYTEST_ARGS)
 
 lint: install ## style and common mistakes
 	@$(BIN)/ruff check .
