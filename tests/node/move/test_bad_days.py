@@ -9,14 +9,15 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
 
+from lockgate.endpoints.postgres.cutover import guards
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
-from lockgate.model.errors import Conflict, LockgateError
+from lockgate.model.errors import Conflict, EndpointRefused, LockgateError, OutcomeUnknown
 from lockgate.model.hook_config import HookConfig
 from lockgate.model.move_config import MoveConfig
 from lockgate.model.moves import Command, MoveOrder, MoveState
@@ -180,15 +181,15 @@ def test_a_hook_is_run_once_before_and_once_after_each_flip(bad: Bad) -> None:
 def test_a_hook_that_fails_before_the_point_of_no_return_puts_the_flip_back(bad: Bad) -> None:
     bad.hook("before", "echo no such pool >&2; exit 3\n")
     with pytest.raises(RolledBack, match="no such pool"):
-        bad.command(SHORT)
+        bad.command(SWITCH)
     bad.hook("before", "")
-    assert bad.said()[-1] == "undo shop"
+    assert bad.said() == ["before shop", "undo shop"], "at once, and not again and again"
     bad.goes_on()
 
 
 def test_a_hook_that_hangs_puts_the_flip_back_in_time(bad: Bad) -> None:
     bad.hook("before", "sleep 600\n")
-    with pytest.raises(RolledBack, match="hook-before"):
+    with pytest.raises(RolledBack, match="the hook took longer than"):
         bad.command(SHORT)
     bad.hook("before", "")
     assert bad.said() == ["before shop", "undo shop"]
@@ -262,6 +263,29 @@ def test_the_targets_disk_is_full_in_the_middle_of_a_switch(bad: Bad) -> None:
         disk.resize("64m")
         bad.goes_on()
         pair.at_target("ALTER TABLE orders SET TABLESPACE pg_default")
+    bad.goes_on()
+
+
+def test_a_seal_that_may_be_on_is_not_undone_because_nobody_can_ask_for_it(
+    bad: Bad, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer is lost, and then the server lets nobody in: that says nothing of the seal."""
+    lost: list[LockgateError] = [
+        EndpointRefused("nobody is let in", object_="shop", hint="wait"),
+        OutcomeUnknown("the answer is lost", object_="shop", hint="wait"),
+    ]
+    seal = guards.seal
+
+    def sealed(*args: Any, **more: Any) -> bool:
+        answer = seal(*args, **more)
+        if lost:
+            raise lost.pop()
+        return answer
+
+    monkeypatch.setattr(guards, "seal", sealed)
+    assert bad.command(SWITCH) == "done"
+    assert lost == []
+    assert bad.command(REVERSE) == "done"
     bad.goes_on()
 
 

@@ -13,8 +13,9 @@ In a complete and a cancel the order is the law of Drain: a feed is stopped with
 then removed, and only when nobody can apply at its sink any more is a table renamed or dropped.
 
 What is undone of a flip is undone for people first: the guard goes, then the hook lets the traffic
-on. Only then are the feeds put right, and the way back has to be gone before the frozen feed goes
-on: it would carry back what that one brings.
+on. Where one of them cannot be undone yet, the other does not wait for it: a guard ends by itself,
+and a hook that holds the traffic would be all that does. Only then are the feeds put right, and the
+way back has to be gone before the frozen feed goes on: it would carry back what that one brings.
 """
 
 import enum
@@ -27,6 +28,7 @@ __all__ = [
     "HELD_UP",
     "PLANS",
     "TIMED_FROM",
+    "UNDO_FOR_PEOPLE",
     "UNDO_ORDER",
     "Refusal",
     "is_before_seal",
@@ -74,6 +76,9 @@ CHECKS: Final = frozenset(plan[0] for plan in PLANS.values())
 UNDO_ORDER: Final = (Step.BLOCK, Step.HOOK_BEFORE, Step.WAY_BACK, Step.FREEZE)
 """All that can be undone, in the order in which it is."""
 
+UNDO_FOR_PEOPLE: Final = frozenset(UNDO_ORDER[:2])
+"""What lets people's writes go on again."""
+
 TIMED_FROM: Final = Step.HOOK_BEFORE
 """From here on people's writes are held up: the time that a flip may take is counted from here."""
 
@@ -89,7 +94,8 @@ class Refusal(enum.Enum):
     LEAVE = "leave"
     """It is over, and nothing was changed."""
     UNDO = "undo"
-    """It is put back."""
+    """It is put back. Of a seal: the giving side itself has said that it is not on and never will
+    be; who could not ask it was not refused."""
     PRESS_ON = "press-on"
     """There is no way back: people are told, and it is tried again and again."""
     WAIT = "wait"

@@ -19,8 +19,9 @@ from lockgate.model.move_events import (
     StepOutcome,
 )
 from lockgate.model.move_instructions import MoveInstruction, RecordMove, RunStep, StopStep
-from lockgate.model.moves import MoveId, MoveTrouble
+from lockgate.model.moves import MoveId, MoveTrouble, Step
 from lockgate.node.keeping.carrier import Carrier
+from lockgate.node.move.flipping import NotSealed
 from lockgate.node.move.job import Done, Job, Stopped
 from lockgate.node.move.steps import STEPS
 from lockgate.node.telemetry.lines import Lines
@@ -83,7 +84,7 @@ class MoveExecutor(Carrier[MoveEvent]):
             return StepEnded(run.number, run.step, StepOutcome.FAILED, trouble=trouble)
         except LockgateError as error:
             trouble = MoveTrouble(str(error), error.hint)
-            return StepEnded(run.number, run.step, _outcome(error), trouble=trouble)
+            return StepEnded(run.number, run.step, _outcome(run, error), trouble=trouble)
         except Exception as error:
             trouble = MoveTrouble(self._bug(f"{run.step.value} broke", error), "see the node's log")
             return StepEnded(run.number, run.step, StepOutcome.FAILED, trouble=trouble)
@@ -113,9 +114,12 @@ class MoveExecutor(Carrier[MoveEvent]):
         return f"{event}: {type(error).__name__}"
 
 
-def _outcome(error: LockgateError) -> StepOutcome:
+def _outcome(run: RunStep, error: LockgateError) -> StepOutcome:
     """Whether trying again helps is the error's type. An outcome that nobody knows is looked at by
-    trying again: every step finds what an earlier attempt has done."""
+    trying again: every step finds what an earlier attempt has done. That a seal is not on, only the
+    giving side can say: one that lets nobody in has said nothing, and an earlier one may be on."""
     if isinstance(error, StaleOwner):
         return StepOutcome.STALE
+    if run.step is Step.SEAL and not isinstance(error, NotSealed):
+        return StepOutcome.FAILED
     return StepOutcome.REFUSED if isinstance(error, Terminal) else StepOutcome.FAILED

@@ -10,7 +10,7 @@ import time
 from lockgate.endpoints.postgres.cutover import guards
 from lockgate.endpoints.postgres.cutover.checks import flip_findings
 from lockgate.endpoints.postgres.cutover.sequences import carry
-from lockgate.model.errors import Conflict
+from lockgate.model.errors import Conflict, LockgateError, StaleOwner
 from lockgate.model.feed_config import FeedConfig
 from lockgate.model.findings import Severity
 from lockgate.model.move_config import feed_name
@@ -20,6 +20,7 @@ from lockgate.node.move.holding import hold, let_go
 from lockgate.node.move.job import Done, Job, refuse_if_wrong
 
 __all__ = [
+    "NotSealed",
     "block",
     "catch_up",
     "check",
@@ -38,6 +39,12 @@ __all__ = [
 ]
 
 LAG_POLL_S = 0.1
+
+
+class NotSealed(Conflict):
+    """The giving side says that the seal is not on, and by this block never will be."""
+
+    code = "not-sealed"
 
 
 # --- before anybody is blocked --------------------------------------------------------------------
@@ -99,8 +106,16 @@ def _lag_s(job: Job, order: MoveOrder) -> float:
 
 
 def hook_before(job: Job) -> Done:
-    """Have whoever routes the traffic hold it."""
-    return Done(job.hook.before(job.hooked()))
+    """Have whoever routes the traffic hold it. What fails is not tried again while people wait for
+    it: the flip is put back, and they ask again when they like."""
+    try:
+        return Done(job.hook.before(job.hooked()))
+    except StaleOwner:
+        raise
+    except LockgateError as error:
+        raise Conflict(
+            error.what, object_=error.object, hint=error.hint, cause=error.cause
+        ) from error
 
 
 def undo_hook_before(job: Job) -> Done:
@@ -198,7 +213,7 @@ def seal(job: Job) -> Done:
     """Make the guard permanent, if that can be: the point of no return."""
     sealed = guards.seal(job.url(job.giving), job.mark, job.tables, blocked_at=job.facts.blocked_at)
     if not sealed:
-        raise Conflict(
+        raise NotSealed(
             "the block was over, or a table was changed, before everything was ready",
             object_=job.name(job.giving),
             hint="ask again; with a greater --timeout if it takes that long",
