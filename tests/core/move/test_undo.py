@@ -113,6 +113,19 @@ def test_undoing_is_tried_until_it_is_done(outcome: StepOutcome) -> None:
     assert "undone" not in keeping.durable.trouble.what
 
 
+def test_a_hook_lets_traffic_go_on_also_when_the_guard_cannot_be_taken_away_yet() -> None:
+    """The guard ends by itself; a hook that waited for it would hold the traffic for ever."""
+    keeping = switching(Step.CATCH_UP)
+    keeping.end(StepOutcome.REFUSED)
+    for step in (Step.BLOCK, Step.HOOK_BEFORE, Step.BLOCK):
+        keeping.until(step, undo=True)
+        keeping.end(StepOutcome.FAILED)
+        keeping.tick(20_000)
+    keeping.through()
+    assert keeping.undone() == [Step.BLOCK, Step.HOOK_BEFORE] * 2 + [Step.BLOCK]
+    assert_put_back(keeping)
+
+
 def test_a_check_that_refuses_leaves_nothing_to_be_undone() -> None:
     keeping = switching(Step.CHECK)
     keeping.end(StepOutcome.REFUSED)

@@ -7,7 +7,7 @@ traffic changes hands. While writers are blocked each record costs them time.
 
 from typing import Final
 
-from lockgate.core.move.plans import PLANS, TIMED_FROM, UNDO_ORDER
+from lockgate.core.move.plans import PLANS, TIMED_FROM, UNDO_FOR_PEOPLE, UNDO_ORDER
 from lockgate.model.ids import Millis
 from lockgate.model.move_config import feed_name
 from lockgate.model.moves import (
@@ -29,6 +29,7 @@ __all__ = [
     "giving",
     "is_acting",
     "opened",
+    "other_first",
     "troubled",
     "turned",
     "undone",
@@ -161,6 +162,19 @@ def _next_undo(record: MoveRecord, now: Millis) -> MoveRecord:
         return closed(record, now)
     step = record.steps[at].changed(state=StepState.UNDOING, detail="")
     return record.changed(steps=_with(record, at, step))
+
+
+def other_first(record: MoveRecord) -> MoveRecord:
+    """The step cannot be undone yet. If another one lets people go on, that is about to be; the
+    same record, if there is none."""
+    at = _at(record)
+    held = {one.step: n for n, one in enumerate(record.steps) if one.state in _TOUCHED}
+    other = next((n for step, n in held.items() if step in UNDO_FOR_PEOPLE), None)
+    if other is None or record.steps[at].step not in UNDO_FOR_PEOPLE:
+        return record
+    steps = _with(record, at, record.steps[at].changed(state=StepState.DONE))
+    step = steps[other].changed(state=StepState.UNDOING)
+    return record.changed(steps=(*steps[:other], step, *steps[other + 1 :]), stuck=False)
 
 
 def closed(record: MoveRecord, now: Millis) -> MoveRecord:

@@ -29,6 +29,7 @@ from lockgate.core.move.changes import (
     giving,
     is_acting,
     opened,
+    other_first,
     troubled,
     turned,
     undone,
@@ -380,7 +381,12 @@ class MoveKeeper(StateMachine[MoveInstruction]):
 
     def _tick_undo_waiting(self, _: Tick) -> None:
         self._recorder.tick(self.now)
-        if self.now >= self._again_at:
+        if self.now < self._again_at:
+            return
+        record = other_first(self.record)
+        if record != self.record:
+            self._note(record, self._go)
+        else:
             self._undo()
 
     # --- dry runs -----------------------------------------------------------------------------
