@@ -66,6 +66,19 @@ def test_guards_are_kept_when_asked_and_named(alone: Side) -> None:
     alone.admin.close()
 
 
+def test_guards_are_kept_on_partitions_too(here: Side) -> None:
+    """Who names a partition passes the guard of its table."""
+    whole, part = here.name("events"), here.name("events_1")
+    here.do("CREATE TABLE {} (id int) PARTITION BY RANGE (id)", whole)
+    here.do("CREATE TABLE {} PARTITION OF {} FOR VALUES FROM (0) TO (9)", part, whole)
+    here.tables.append(whole)
+    sealed(here)
+    clean(here.url, here.mark, here.tables, keep_guards=True)
+    for table in (whole, part):
+        with pytest.raises(psycopg.Error, match="has moved to x"):
+            here.do("INSERT INTO {} VALUES (1)", table)
+
+
 def test_guards_go_also_from_tables_that_were_renamed_by_hand(here: Side) -> None:
     sealed(here)
     here.do("ALTER TABLE {} RENAME TO elsewhere", here.orders)

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from lockgate.endpoints.postgres.cutover import triggers
 from lockgate.endpoints.postgres.cutover.locks import ALONE, attempted, lock
-from lockgate.endpoints.postgres.cutover.relations import Relation
+from lockgate.endpoints.postgres.cutover.relations import Relation, relations
 from lockgate.endpoints.postgres.cutover.row import (
     SCHEMA_LOCK,
     MoveMark,
@@ -56,19 +56,20 @@ def clean(
 ) -> list[str]:
     """Take everything of the move away from a side. Answers what stays, in words.
 
-    With `keep_guards`, the guards on `tables` stay, and go on telling writers where these are.
+    With `keep_guards`, the guards on `tables` and on their partitions stay, and go on telling
+    writers where these are.
     """
     with visiting(url, mark, "clean a side") as visit:
         with visit.transaction() as cursor:
             row = read(cursor, mark.move, mark.birth)
             guards = _ours(cursor, mark)
+            found = relations(cursor, tables, skip_missing=True) if keep_guards else []
         if row is None or row.state is SideState.OVER:
             return _stays(visit, guards)
-        kept = set(tables) if keep_guards else set()
+        kept = {each.oid for each in found}
         for one in guards:
-            if one.relation not in kept or not one.guard.is_armed:
+            if one.oid not in kept or not one.guard.is_armed:
                 _take_down(visit, one)
-        # Partitions have their table's guard; what stands now is what is kept.
         visit.politely(PATIENCE_S, lambda cursor: _end(cursor, visit))
         with visit.transaction() as cursor:
             guards = _ours(cursor, mark)
