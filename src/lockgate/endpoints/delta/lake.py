@@ -9,6 +9,7 @@ The newest incarnation is the table. When that one is dead there is no table, un
 made; what a zombie still does to an old one happens where nobody looks any more.
 """
 
+import base64
 import contextlib
 import re
 from typing import Final
@@ -19,7 +20,7 @@ from lockgate.endpoints.delta.faults import faults
 from lockgate.endpoints.delta.fenced import FencedTable, TableDead
 from lockgate.endpoints.delta.graves import is_buried
 from lockgate.endpoints.delta.place import Place
-from lockgate.model.errors import NotFound
+from lockgate.model.errors import NotFound, UsageError
 from lockgate.model.ids import TableId
 
 __all__ = ["AWAITS_COPY", "INGEST", "STABLE", "WORK", "Lake", "end", "has_rows", "homes_of"]
@@ -29,8 +30,13 @@ INGEST: Final = "ingest-"
 WORK: Final = "work"
 AWAITS_COPY: Final = "lockgate.awaits_copy"
 """In the notes of a stable table that is made before its rows are copied."""
-_UNSAFE: Final = re.compile(rb"[^A-Za-z0-9._-]")
+_UNSAFE: Final = re.compile(rb"^_|[^A-Za-z0-9._-]")
+"""What begins with `_` is hidden, from Spark and here (`_folders`); with a dot, no name does."""
 _ESCAPED: Final = re.compile(rb"~([0-9a-f]{2})")
+_LONG: Final = "~~"
+"""Before a name whose escapes would be too long: all of it is in base 32 then."""
+_FOLDER_MAX: Final = 255
+"""What file systems take."""
 
 
 class Lake:
@@ -122,11 +128,23 @@ def end(incarnation: Place) -> None:
 
 def _folder(table: TableId) -> str:
     """A name that file systems, URLs and Spark all leave alone: `~` and hex for other bytes."""
-    escaped = _UNSAFE.sub(lambda found: b"~%02x" % found.group()[0], table.encode())
-    return escaped.decode("ascii")
+    escaped = _UNSAFE.sub(lambda found: b"~%02x" % found.group()[0], table.encode()).decode("ascii")
+    if len(escaped) > _FOLDER_MAX:
+        escaped = _LONG + base64.b32encode(table.encode()).decode("ascii").rstrip("=").lower()
+    if len(escaped) > _FOLDER_MAX:
+        raise UsageError(
+            "the table's name is too long for a directory of a lake",
+            object_=table,
+            hint="leave the table out, or have it in the lake under a shorter name",
+        )
+    return escaped
 
 
 def _named(folder: str) -> TableId:
+    if folder.startswith(_LONG):
+        digits = folder.removeprefix(_LONG).upper()
+        with contextlib.suppress(ValueError):  # somebody else's directory
+            return base64.b32decode(digits + "=" * (-len(digits) % 8)).decode()
     plain = _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), folder.encode())
     return plain.decode("utf-8", "replace")
 

@@ -126,10 +126,11 @@ def lake_obstacles(
         name = each.selection.target.id
         try:
             each.lake_schema()
+            there = sink.tables.lake.newest(name) is not None
         except LockgateError as error:
             found.append(error)
             continue
-        if not follows and sink.tables.lake.newest(name) is not None:
+        if there and not follows:
             found.append(
                 UsageError(
                     "the lake has such a table already",
