@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lockgate.model.ids import FeedId, Millis
+from lockgate.model.ids import FeedId, Millis, TableId
 from lockgate.model.positions import Position
 from lockgate.model.value import Value
 
@@ -215,6 +215,9 @@ class MoveFacts(Value, frozen=True):
     blocked_at: Position = 0
     back_from: Position = 0
     as_of: Position = 0
+    made: tuple[TableId, ...] | None = None
+    """Of a cancel: what a set-up that was broken off has made at the target, and nobody has filled.
+    None: the feed was set up, and every table that was not there before is its copy."""
     sealed: bool = False
     """Of the flip that is under way."""
     route_version: int = 0

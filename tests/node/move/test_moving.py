@@ -1,16 +1,22 @@
 """A move from its creation to its end, under writes: no row is lost, none is doubled."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
+from lockgate.endpoints.postgres.source import slot
 from lockgate.model.errors import Conflict, EndpointRefused
 from lockgate.model.moves import MoveState
+from lockgate.node.feed import setup
 from lockgate.node.service import NodeService
+from lockgate.store.feeds import FeedEntry
 from tests.support.bad_days import built_no_further
 from tests.support.feeds import Pair
 from tests.support.moves import (
     CANCEL,
     CONFIG,
+    ORDERS,
     RENAME,
     REVERSE,
     SWITCH,
@@ -98,6 +104,42 @@ def test_what_is_not_copied_yet_is_not_switched_and_can_be_cancelled(
     assert service.moves.command("orders", CANCEL, "test").verdict == "done"
     assert service.moves.one("orders").state is MoveState.CANCELLED
     assert pair.ask_target("SELECT to_regclass('orders')") == [(None,)]
+    assert left_behind(pair) == {}
+
+
+def test_a_table_that_somebody_loaded_before_the_feed_was_set_up_outlives_a_cancel(
+    service: NodeService, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = setup.make
+
+    def held_up(*given: Any) -> FeedEntry:
+        if not pair.ask_target("SELECT FROM pg_class WHERE relname = 'orders'"):
+            pair.at_target(*ORDERS)
+        return make(*given)
+
+    monkeypatch.setattr(setup, "make", held_up)
+    assert service.moves.create(CONFIG, "test").state is MoveState.ERROR
+    assert service.moves.command("orders", CANCEL, "test").verdict == "done"
+    assert len(notes(pair.target)) == 200
+    assert left_behind(pair) == {}
+    [detail] = [one.detail for one in service.moves.one("orders").steps if "drop" in one.name]
+    assert detail == "public.orders was not made by the move, and is left alone"
+
+
+def test_of_tables_that_a_broken_off_set_up_has_made_a_cancel_drops_those_without_rows(
+    service: NodeService, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.at_source("CREATE TABLE visits (id int PRIMARY KEY)")
+
+    def out_of_slots(*_: object) -> slot.SlotState:
+        pair.at_target("INSERT INTO orders (id, note) VALUES (1, 'mine')")
+        raise EndpointRefused("all slots are in use", object_="shop", hint="drop one")
+
+    monkeypatch.setattr(slot, "create", out_of_slots)
+    assert service.moves.create(CONFIG, "test").state is MoveState.ERROR
+    assert service.moves.command("orders", CANCEL, "test").verdict == "done"
+    assert notes(pair.target) == ["mine"]
+    assert pair.ask_target("SELECT to_regclass('visits')") == [(None,)]
     assert left_behind(pair) == {}
 
 

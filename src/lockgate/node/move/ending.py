@@ -150,15 +150,16 @@ def check_cancel(job: Job) -> Done:
 
 def stop(job: Job) -> Done:
     """Stop the feed, its tokens void: nobody applies any more. One that is not even set up has no
-    tokens, and gets none: it is on its way out first."""
+    tokens, and gets none: it is on its way out first. What it has made is known only until then."""
     feed = job.facts.feed
-    if not feed or job.feeds.entry(feed) is None:
-        return Done("there is no feed")
-    if job.feeds.record(feed) is None:
-        job.feeds.begin_removal(job.entry, job.run.keeper, feed)
-        return Done(f"the feed {feed} was not set up")
-    job.feeds.pause(feed)
-    return Done(f"the feed {feed} is stopped")
+    if job.feeds.entry(feed) is not None and job.feeds.record(feed) is not None:
+        job.feeds.pause(feed)
+        return Done(f"the feed {feed} is stopped")
+    entry = job.feeds.begin_removal(job.entry, job.run.keeper, feed)
+    if entry is None:
+        return Done("there is no feed", job.facts.changed(made=()))
+    made = entry.making if entry.start is None else None
+    return Done(f"the feed {feed} was not set up", job.facts.changed(made=made))
 
 
 def drop_copies(job: Job) -> Done:
@@ -166,7 +167,7 @@ def drop_copies(job: Job) -> Done:
     copies = _copies(job)
     if job.run.order.disposal is Disposal.KEEP or not copies:
         return Done(f"{len(copies)} copies are kept")
-    return Done("; ".join(drop(job.url(Side.TARGET), job.mark, copies)))
+    return Done("; ".join(drop(job.url(Side.TARGET), job.mark, copies, made=job.facts.made)))
 
 
 def _copies(job: Job) -> list[TableName]:

@@ -197,21 +197,23 @@ class MoveFeeds:
         if self.record(feed) is not None:
             self._cluster.ask_coordinator(lambda request: ResumeFeed(request, feed), feed)
 
-    def begin_removal(self, move: MoveEntry, keeper: int, feed: FeedId) -> None:
-        """Have it recorded that the feed is to be removed, under this keeper's number."""
+    def begin_removal(self, move: MoveEntry, keeper: int, feed: FeedId) -> FeedEntry | None:
+        """Have it recorded that the feed is to be removed, under this keeper's number. Answers how
+        far its set-up came: it comes no further. None: there is no such feed."""
         entry = self.entry(feed)
         if entry is None:
-            return
+            return None
         if entry.move != move.move:
             raise StaleOwner(
                 "the feed is not the move's", object_=feed, hint="nothing: it was removed before"
             )
-        self._stores.feeds.change(
+        entry = self._stores.feeds.change(
             feed,
             lambda now: msgspec.structs.replace(now, removing=True),
             kept_by(move.move, move.birth, keeper),
         )
         self._keeper.knock(feed)
+        return entry
 
     def is_gone(self, feed: FeedId) -> bool:
         """Nothing of it is left: slot, publication, rows at the sink, entry."""

@@ -136,6 +136,27 @@ def test_copies_that_were_made_are_dropped_guarded_or_not_yet(here: Side) -> Non
     assert there(here) == set()
 
 
+def test_where_no_feed_ever_wrote_only_what_was_made_and_is_empty_is_dropped(here: Side) -> None:
+    here.tables.append(here.name("made"))
+    here.do("CREATE TABLE {} ()", here.tables[-1])
+    here.insert(here.tables[1])
+    for _ in range(2):
+        told = drop(here.url, here.mark, here.tables, made=[each.id for each in here.tables[1:]])
+        assert told == [
+            f"{here.orders} was not made by the move, and is left alone",
+            f"{here.tables[1]} has rows that are not the move's, and is kept",
+            f"{here.tables[2]} is dropped",
+        ]
+    assert there(here) == {"orders", ODD}
+
+
+def test_what_is_guarded_is_dropped_whoever_filled_it(here: Side) -> None:
+    here.insert()
+    guard(here.url, here.mark, here.tables, at="x")
+    drop(here.url, here.mark, here.tables, made=())
+    assert there(here) == set()
+
+
 @pytest.mark.parametrize("verb", [rename, drop])
 def test_a_table_that_somebody_made_anew_is_not_touched(
     here: Side, verb: Callable[..., Any]

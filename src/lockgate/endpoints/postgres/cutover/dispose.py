@@ -3,13 +3,14 @@
 By then nobody can apply to them: the feed that did is removed, with its tombstone at the sink. And
 nobody else writes to them: a side is only disposed of while its guards stand (or, of a target that
 was made and never guarded, before it was ever opened). A table of the same name that somebody made
-in the meantime has no guard, and is not touched.
+in the meantime has no guard, and is not touched. Where there never was one, and no feed to fill the
+tables, only what was made for the move and is still empty can be its own.
 
 Which tables were done is written to the move's row in the same transaction, so a repetition finds
 them done, whatever is called by their names now.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import psycopg
 from psycopg import sql
@@ -23,12 +24,15 @@ from lockgate.endpoints.postgres.schema.identifiers import identifier, set_aside
 from lockgate.endpoints.postgres.sink.rows import Cursor
 from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import Conflict
+from lockgate.model.ids import TableId
 from lockgate.model.secret import Secret
 from lockgate.model.tables import TableName
 
 __all__ = ["drop", "rename"]
 
 _GONE = "was not there any more"
+_NOT_MADE = "was not made by the move, and is left alone"
+_FILLED = "has rows that are not the move's, and is kept"
 
 
 def rename(
@@ -66,8 +70,18 @@ def rename(
     return _dispose(url, mark, tables, "rename tables", (SideState.SEALED,), work)
 
 
-def drop(url: PostgresUrl | str | Secret, mark: MoveMark, tables: Sequence[TableName]) -> list[str]:
-    """Drop the tables, together. Refuses, with Conflict, what something else depends on."""
+def drop(
+    url: PostgresUrl | str | Secret,
+    mark: MoveMark,
+    tables: Sequence[TableName],
+    *,
+    made: Collection[TableId] | None = None,
+) -> list[str]:
+    """Drop the tables, together. Refuses, with Conflict, what something else depends on.
+
+    `made`: at a side that was never guarded and that no feed ever wrote to, the tables that were
+    made for the move. Others stay, and so does one of them that has rows: they are somebody's.
+    """
 
     def work(cursor: Cursor, visit: Visit, found: Sequence[Relation]) -> dict[str, str]:
         roots = _roots(found)
@@ -88,7 +102,7 @@ def drop(url: PostgresUrl | str | Secret, mark: MoveMark, tables: Sequence[Table
         return {root.id: "is dropped" for root in roots}
 
     states = (SideState.SEALED, SideState.GUARDED, SideState.NEW)
-    return _dispose(url, mark, tables, "drop tables", states, work)
+    return _dispose(url, mark, tables, "drop tables", states, work, made)
 
 
 _Work = Callable[[Cursor, Visit, Sequence[Relation]], dict[str, str]]
@@ -101,6 +115,7 @@ def _dispose(
     operation: str,
     states: Sequence[SideState],
     work: _Work,
+    made: Collection[TableId] | None = None,
 ) -> list[str]:
     with visiting(url, mark, operation) as visit:
 
@@ -116,11 +131,15 @@ def _dispose(
                     hint="nothing was changed; see lockgate move status",
                     operation=operation,
                 )
-            found = visit.locked(cursor, todo, ALONE, skip_missing=True)
+            empty = made if row.state is SideState.NEW else None
+            ours = [table for table in todo if empty is None or table.id in empty]
+            found = visit.locked(cursor, ours, ALONE, skip_missing=True)
             _refuse_strangers(cursor, visit, row, found)
-            there = set(_roots(found))
-            done = {table.id: _GONE for table in todo if table not in there}
-            done |= work(cursor, visit, found)
+            filled = () if empty is None else _filled(cursor, _roots(found))
+            done = {table.id: _NOT_MADE for table in todo}
+            done |= {table.id: _GONE for table in ours}
+            done |= {table.id: _FILLED for table in filled}
+            done |= work(cursor, visit, [each for each in found if each.root not in filled])
             return write(cursor, row, disposed=row.disposed | done)
 
         row = visit.politely(3 * PATIENCE_S, attempt)
@@ -147,6 +166,16 @@ def _refuse_strangers(
             hint="nothing was changed; see who made it, and keep the tables if it is in use",
             operation=visit.operation,
         )
+
+
+def _filled(cursor: Cursor, tables: Sequence[TableName]) -> Sequence[TableName]:
+    """Those that have rows."""
+    query = sql.SQL("SELECT EXISTS (SELECT FROM {})")
+    return [
+        table
+        for table in tables
+        if cursor.execute(query.format(identifier(table))).fetchone() == (True,)
+    ]
 
 
 def _roots(found: Sequence[Relation]) -> list[TableName]:
