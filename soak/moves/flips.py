@@ -18,7 +18,6 @@ from typing import Final
 
 import msgspec
 
-from lockgate.client import Client
 from lockgate.client.routes import RouteFollower
 from soak.matrix.world import Unhealthy
 from soak.moves.ledger import MOVED, Ledger, Where, Writer, missing_or_doubled
@@ -67,7 +66,7 @@ def run_flips(world: MoveWorld, flips: int, writers: int) -> FlipsReport:
         known = stack.enter_context(RouteFollower(world.client().routes))
         urls = {"source": world.source, "target": world.target}
         made = [
-            stack.enter_context(Writer(Ledger(), urls, TABLE, _routed(known, world.client())))
+            stack.enter_context(Writer(Ledger(), urls, TABLE, _routed(known)))
             for _ in range(writers)
         ]
         for number in range(flips):
@@ -127,12 +126,12 @@ def wrongly_refused(flips: Sequence[Flip], ledgers: Sequence[Ledger]) -> list[st
     return found
 
 
-def _routed(known: RouteFollower, client: Client) -> Where:
+def _routed(known: RouteFollower) -> Where:
     """Where the routes say. Who is told that a table has moved asks them at once."""
 
     def where(last: str, code: str) -> str:
         del last
-        endpoint = client.routes.table(TABLE) if code == MOVED else known.table(TABLE)
+        endpoint = known.refresh(TABLE) if code == MOVED else known.table(TABLE)
         return _SIDES[endpoint]
 
     return where

@@ -163,6 +163,16 @@ def test_a_follower_knows_without_asking(mover: Client, served: Served) -> None:
             known.table("public.nobody")
 
 
+def test_who_was_told_that_a_table_has_moved_knows_at_once_and_for_everybody(
+    mover: Client, served: Served
+) -> None:
+    with lockgate.connect(served.url, served.token()) as own, RouteFollower(own.routes) as known:
+        known.close()  # nobody else brings news
+        served.service.moves.point("orders", "copy")
+        assert known.refresh("public.orders") == "copy"
+        assert known.table("public.orders") == "copy"
+
+
 @pytest.mark.parametrize(
     ("message", "home"),
     [

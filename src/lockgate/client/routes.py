@@ -5,6 +5,7 @@
 
     with RouteFollower(lg.routes) as known:
         known.table("public.orders")      out of memory; a thread keeps it fresh
+        known.refresh("public.orders")    asked for now, by who was just told that it has moved
 
 A route says where to write. It is no lock: who is late meets the guard at the table, whose error
 names the new home (`LOCKGATE: table … has moved to …`), asks again, and goes there.
@@ -85,6 +86,7 @@ class RouteFollower:
     def __init__(self, routes: RouteTable) -> None:
         self._table = routes
         self._known = routes.all()
+        self._learning = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="lockgate-routes", daemon=True)
         self._thread.start()
@@ -92,6 +94,11 @@ class RouteFollower:
     def table(self, name: str) -> str:
         """The endpoint that has the traffic of a table, as far as is known here."""
         return _endpoint(self._known.routes, name)
+
+    def refresh(self, name: str) -> str:
+        """The same, as it is now; everybody who looks it up here knows it from then on."""
+        self._learn(self._table.all())
+        return self.table(name)
 
     @property
     def version(self) -> int:
@@ -118,10 +125,16 @@ class RouteFollower:
             # A token that opens nothing any more, say. What is known stays, and is asked for again.
             with contextlib.suppress(LockgateError, RuntimeError):
                 for found in self._table.follow(self._known.version):
-                    self._known = found
+                    self._learn(found)
                     if self._ended.is_set():
                         return
             self._ended.wait(PAUSE_S)
+
+    def _learn(self, found: Routes) -> None:
+        """Answers overtake each other: of two, the newer one is known."""
+        with self._learning:
+            if found.version > self._known.version:
+                self._known = found
 
 
 def _endpoint(routes: Sequence[Route], name: str) -> str:
