@@ -5,6 +5,8 @@ Everything that the keeper asked for is answered at least once; a repeated answe
 
 from typing import get_args
 
+import msgspec
+
 from lockgate.model.events import Tick
 from lockgate.model.ids import Epoch, TableId
 from lockgate.model.lake import LakeTrouble, Leadership, TableSeen, WorkNumber, WorkOutcome
@@ -137,6 +139,8 @@ class LakeSurveyed(Value, frozen=True):
     number: int
     leader: Leadership
     tables: tuple[TableSeen, ...]
+    unseen: dict[TableId, LakeTrouble] = msgspec.field(default_factory=dict)
+    """Names of which nothing could be found out, and why: what was known of them stays."""
 
 
 class SurveyFailed(Value, frozen=True):

@@ -7,6 +7,7 @@ from lockgate.model.lake import LakeRole, Leadership, Wish, WishRecord, WorkKind
 from lockgate.model.lake_events import (
     DrainTable,
     LakeRefused,
+    LakeSurveyed,
     LakeTakeFailed,
     LakeTaken,
     StepUp,
@@ -270,3 +271,18 @@ def test_late_and_repeated_answers_change_nothing(bench: Bench) -> None:
     ):
         assert bench.handle(event) == []
     assert bench.keeper.stage is Stage.DRAINING
+
+
+def test_a_table_whose_directory_cannot_be_listed_holds_nobody_up_and_is_named(
+    bench: Bench,
+) -> None:
+    bench.handle(StepUp("up"))
+    bench.surveyed(table("a"))
+    bench.recorded()
+    bench.take(1)
+    number = bench.surveys()[-1].number
+    bench.handle(LakeSurveyed(number, bench.leader, (table("a"),), {"z": TROUBLE}))
+    bench.end_all(WorkKind.CLAIM)
+    bench.end_all(WorkKind.DRAIN)
+    assert bench.verdict("up") is LakeVerdict.DONE
+    assert [one.table for one in bench.answers["up"].failed] == ["z"]

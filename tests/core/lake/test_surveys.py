@@ -3,7 +3,7 @@
 import pytest
 
 from lockgate.model.lake import Figures, TableSeen, WorkKind, WorkOutcome
-from lockgate.model.lake_events import DrainTable, DropTable, SurveyFailed
+from lockgate.model.lake_events import DrainTable, DropTable, LakeSurveyed, SurveyFailed
 from lockgate.model.lake_instructions import LakeVerdict, Survey
 from tests.core.lake.bench import SETTINGS, TROUBLE, Bench, table
 
@@ -235,3 +235,39 @@ def test_a_death_is_remembered_of_a_table_that_was_not_known(bench: Bench) -> No
     bench.surveyed(table("new"), number=second)
     assert bench.verdict("two") is LakeVerdict.NOTHING
     assert not bench.active()
+
+
+def unlisted(bench: Bench, *tables: TableSeen, name: str) -> None:
+    """The last survey found these, and that the directory of that name cannot be listed."""
+    number = bench.surveys()[-1].number
+    bench.handle(LakeSurveyed(number, bench.leader, tables, {name: TROUBLE}))
+
+
+def test_a_table_whose_directory_cannot_be_listed_is_kept_with_the_reason(bench: Bench) -> None:
+    begin(bench)
+    unlisted(bench, bench.mine("b", rows=1_000), bench.mine("c"), name="a")
+    status = {one.table: one for one in bench.keeper.status().tables}
+    assert (status["a"].state.value, status["a"].trouble) == ("live", TROUBLE)
+    bench.tick()
+    assert bench.tables(WorkKind.DRAIN) == [("b", 1)]
+    bench.seen(bench.mine("a"), bench.mine("b"), bench.mine("c"))
+    assert bench.keeper.status().tables[0].trouble is None
+
+
+def test_who_asks_for_a_table_is_not_answered_by_a_survey_that_could_not_see_it(
+    bench: Bench,
+) -> None:
+    bench.handle(DrainTable("drain", "z"))
+    mine = bench.surveys()[-1].number
+    begin(bench)
+    unlisted(bench, bench.mine("a"), bench.mine("b"), bench.mine("c"), name="z")
+    assert bench.verdict("drain") is None
+    bench.handle(SurveyFailed(mine, TROUBLE))
+    assert bench.verdict("drain") is LakeVerdict.FAILED
+
+
+def test_a_table_of_which_nothing_was_ever_seen_is_shown_with_the_reason(bench: Bench) -> None:
+    begin(bench)
+    unlisted(bench, bench.mine("a"), bench.mine("b"), bench.mine("c"), name="z")
+    assert bench.keeper.status().tables[-1].table == "z"
+    assert bench.keeper.status().tables[-1].trouble == TROUBLE

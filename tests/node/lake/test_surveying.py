@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import pytest
+from pyarrow import fs
 
 from lockgate.endpoints.delta.delete import delete
 from lockgate.endpoints.delta.lake import Lake
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.store_time import store_now_s
+from lockgate.model.errors import MissingPrivilege
 from lockgate.model.lake import TableSeen
 from lockgate.node.lake.surveying import Surveyor
 from tests.support.lakes import DISPATCHER, LEADER, ROWS
@@ -29,7 +31,7 @@ def make(place: Place, incarnation: int, *, awaits_copy: bool = False) -> Layere
 
 
 def survey(place: Place) -> dict[int, TableSeen]:
-    _, found = Surveyor(place, "h").survey(None)
+    _, found, _ = Surveyor(place, "h").survey(None)
     return {one.incarnation: one for one in found}
 
 
@@ -64,3 +66,24 @@ def test_asking_for_the_time_brings_no_directory_back(place: Place) -> None:
     delete(Lake(place), T, 1, 0)
     store_now_s(table.place)
     assert not Path(table.place.url).exists()
+
+
+def test_a_table_whose_directory_cannot_be_listed_hides_no_other(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(place, 1)
+    (Path(place.url) / "public.secret").mkdir()
+    listed = Place.listed
+
+    def refuse(self: Place, *, recursive: bool = False) -> list[fs.FileInfo]:
+        if self.url.endswith("public.secret"):
+            raise PermissionError(13, "no", self.url)
+        return listed(self, recursive=recursive)
+
+    monkeypatch.setattr(Place, "listed", refuse)
+    surveyor = Surveyor(place, "h")
+    _, seen, unseen = surveyor.survey(None)
+    assert [one.key for one in seen] == [(T, 1)]
+    assert list(unseen) == ["public.secret"]
+    with pytest.raises(MissingPrivilege):
+        surveyor.survey("public.secret")

@@ -10,15 +10,18 @@ they were begun, and a survey says nothing
     but of death   which is believed whenever it is heard, and never taken back; and so is that a
                    table has got its rows
 
+A name whose directory could not be listed keeps its entries, with the trouble.
+
 An entry is forgotten when a survey that was begun after its last change does not list it any more.
 Whatever survey is believed after that was begun later still, so none can bring it back.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from lockgate.core.lake.entry import Entry, Life
 from lockgate.model.ids import Millis, TableId
-from lockgate.model.lake import TableKey, TableSeen
+from lockgate.model.lake import LakeTrouble, TableKey, TableSeen
 
 __all__ = ["Book"]
 
@@ -30,7 +33,10 @@ class Book:
         self._names: dict[TableId, dict[int, Entry]] = {}
         self._applied_to_all = 0
         self._applied: dict[TableId, int] = {}
-        """Names of which a survey has spoken that is later than the last of all tables."""
+        """Names of which a survey has spoken that is later than the last of all tables; and of
+        which that one could not speak."""
+        self.unseen: dict[TableId, LakeTrouble] = {}
+        """Those, and why."""
 
     def __iter__(self) -> Iterator[Entry]:
         for incarnations in self._names.values():
@@ -90,10 +96,16 @@ class Book:
         older = self._names.get(entry.table, {}).values()
         return any(one.incarnation < entry.incarnation and not one.is_dead for one in older)
 
+    def unknown(self) -> dict[TableKey, LakeTrouble]:
+        """Names of which there is nothing to tell but why; as of incarnation 0, which none is."""
+        return {(name, 0): why for name, why in self.unseen.items() if name not in self._names}
+
     def applied(self, table: TableId | None) -> int:
         """The number of the latest survey that has spoken of the name, or of all of them."""
         if table is None:
             return self._applied_to_all
+        if table in self.unseen:
+            return self._applied[table]
         return max(self._applied_to_all, self._applied.get(table, 0))
 
     # --- surveys ------------------------------------------------------------------------------
@@ -121,12 +133,15 @@ class Book:
         begun: int,
         table: TableId | None,
         tables: Iterable[TableSeen],
+        unseen: Mapping[TableId, LakeTrouble] = MappingProxyType({}),
     ) -> None:
         """Take what a survey of one table, or with None of all, has found. `begun` is the number of
-        the last survey that has been begun by now."""
+        the last survey that has been begun by now. Of names that are `unseen` nothing is gone."""
         found: dict[TableId, list[TableSeen]] = {}
         for seen in tables:
             found.setdefault(seen.table, []).append(seen)
+        for name, trouble in unseen.items():
+            found[name] = [TableSeen(*entry.key, trouble=trouble) for entry in self.of(name)]
         names = {*self._names, *found} if table is None else {table}
         for name in sorted(names):
             if number > self.applied(name):
@@ -134,8 +149,11 @@ class Book:
         if table is not None:
             self._applied[table] = max(number, self._applied.get(table, 0))
         elif number > self._applied_to_all:
+            not_applied = {name: self.applied(name) for name in unseen}
+            later = {name: at for name, at in self._applied.items() if at > number}
             self._applied_to_all = number
-            self._applied = {name: at for name, at in self._applied.items() if at > number}
+            self._applied = later | not_applied
+            self.unseen = dict(unseen)
 
     def _apply_to(
         self,

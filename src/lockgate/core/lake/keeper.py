@@ -15,7 +15,7 @@ from typing import ClassVar
 from lockgate.core.lake.asks import Ask, Result, answers
 from lockgate.core.lake.recorder import WishRecorder
 from lockgate.core.lake.stages import BEGINS_WORK, ROLE_OF, TABLE, TAKES_WORK, Stage
-from lockgate.core.lake.status import progress, queued_kinds, table_status
+from lockgate.core.lake.status import progress, queued_kinds, table_status, unknown_status
 from lockgate.core.lake.tender import Tender
 from lockgate.core.lake.words import ENDED, FLUSH_HINT, LEAVES, NOT_LEADER, OUTDATED, UNFLUSHED
 from lockgate.core.machine import StateMachine
@@ -116,8 +116,9 @@ class LakeKeeper(StateMachine[LakeInstruction]):
     def status(self) -> LakeStatus:
         """All that is known of the lake, tables in the order of their names."""
         queued = queued_kinds(self.tender.works)
-        entries = sorted(self.tender.book, key=lambda entry: entry.key)
-        tables = tuple(table_status(entry, queued.get(entry.key, ())) for entry in entries)
+        told = [table_status(entry, queued.get(entry.key, ())) for entry in self.tender.book]
+        told += [unknown_status(key, why) for key, why in self.tender.book.unknown().items()]
+        tables = tuple(sorted(told, key=lambda one: (one.table, one.incarnation)))
         waits = self._up if self.role is LakeRole.STEPPING_UP else self._down
         done, total = progress(waits)
         stage = self.stage.value
@@ -221,6 +222,8 @@ class LakeKeeper(StateMachine[LakeInstruction]):
             return
         self._to(Stage.DRAINING)
         self._up.results.update(claims.troubled)
+        unknown = self.tender.book.unknown().items()
+        self._up.results.update({key: Result(LakeVerdict.FAILED, why) for key, why in unknown})
         ours = [one for one in self.tender.book.current() if one.token == self.tender.token]
         self.tender.drain(self._up, ours)
 

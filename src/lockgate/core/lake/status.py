@@ -3,10 +3,10 @@
 from lockgate.core.lake.asks import Ask
 from lockgate.core.lake.entry import Entry
 from lockgate.core.lake.works import Works
-from lockgate.model.lake import TableKey, WorkKind
+from lockgate.model.lake import Figures, LakeTrouble, TableKey, WorkKind
 from lockgate.model.lake_status import TableState, TableStatus
 
-__all__ = ["progress", "queued_kinds", "table_status"]
+__all__ = ["progress", "queued_kinds", "table_status", "unknown_status"]
 
 
 def queued_kinds(works: Works) -> dict[TableKey, tuple[WorkKind, ...]]:
@@ -32,6 +32,11 @@ def table_status(entry: Entry, queued: tuple[WorkKind, ...]) -> TableStatus:
         entry.trouble,
         max((failure.attempts for failure in entry.failures.values()), default=0),
     )
+
+
+def unknown_status(key: TableKey, why: LakeTrouble) -> TableStatus:
+    """One that is there, and of which nothing could be found out."""
+    return TableStatus(*key, TableState.LIVE, Figures(), trouble=why)
 
 
 def progress(ask: Ask) -> tuple[int, int]:

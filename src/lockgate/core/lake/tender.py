@@ -85,7 +85,9 @@ class Tender:
         self.book.hear(self.now, begun, found.tables)
         if asked is not None:
             self.blind = self.blind if asked.table is not None else None
-            self.book.apply(self.now, asked.at, found.number, begun, asked.table, found.tables)
+            self.book.apply(
+                self.now, asked.at, found.number, begun, asked.table, found.tables, found.unseen
+            )
         for entry in self.book:
             if entry.drops:
                 self._kill_if_free(entry)

@@ -125,13 +125,13 @@ class LakeExecutor(Carrier[LakeEvent]):
     def _survey(self, wanted: LakeInstruction) -> LakeEvent:
         assert isinstance(wanted, Survey)
         try:
-            leader, tables = self._surveyor.survey(wanted.table)
+            leader, tables, unseen = self._surveyor.survey(wanted.table)
         except LockgateError as error:
             return SurveyFailed(wanted.number, LakeTrouble(str(error), error.hint))
         except Exception as error:
             why = self._bug("a lake could not be looked at", error)
             return SurveyFailed(wanted.number, LakeTrouble(why, "see the node's log"))
-        return LakeSurveyed(wanted.number, leader, tables)
+        return LakeSurveyed(wanted.number, leader, tables, unseen)
 
     def _work(self, wanted: LakeInstruction) -> LakeEvent:
         assert isinstance(wanted, RunWork)

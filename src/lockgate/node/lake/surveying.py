@@ -44,16 +44,25 @@ class Surveyor:
         self._waiting: dict[TableKey, tuple[Position, float]] = {}
         """Where stable stood, and since when changes wait to be drained from there."""
 
-    def survey(self, table: TableId | None) -> tuple[Leadership, tuple[TableSeen, ...]]:
-        """Who leads, and after that what there is of one table, or of all."""
+    def survey(
+        self, table: TableId | None
+    ) -> tuple[Leadership, tuple[TableSeen, ...], dict[TableId, LakeTrouble]]:
+        """Who leads, and after that what there is of one table, or of all; and of all, the names
+        whose directories could not be listed."""
         leader = self._head.read().leadership
-        names = self._lake.tables() if table is None else [table]
-        seen = [one for name in names for one in self._incarnations(name)]
-        if table is None:
-            known = {one.key for one in seen}
-            self._tables = {key: held for key, held in self._tables.items() if key in known}
-            self._waiting = {key: held for key, held in self._waiting.items() if key in known}
-        return leader, tuple(seen)
+        if table is not None:
+            return leader, tuple(self._incarnations(table)), {}
+        seen: list[TableSeen] = []
+        unseen: dict[TableId, LakeTrouble] = {}
+        for name in self._lake.tables():
+            try:
+                seen += list(self._incarnations(name))
+            except LockgateError as error:
+                unseen[name] = _trouble(error)
+        known = {one.key for one in seen} | {key for key in self._tables if key[0] in unseen}
+        self._tables = {key: held for key, held in self._tables.items() if key in known}
+        self._waiting = {key: held for key, held in self._waiting.items() if key in known}
+        return leader, tuple(seen), unseen
 
     def _incarnations(self, table: TableId) -> Iterable[TableSeen]:
         for incarnation in self._lake.incarnations(table):
@@ -144,4 +153,8 @@ def _of_stable(files: list[DataFile], column: str, version: int, drained: Positi
 
 
 def _troubled(key: TableKey, error: LockgateError) -> TableSeen:
-    return TableSeen(*key, trouble=LakeTrouble(str(error), error.hint))
+    return TableSeen(*key, trouble=_trouble(error))
+
+
+def _trouble(error: LockgateError) -> LakeTrouble:
+    return LakeTrouble(str(error), error.hint)
