@@ -14,6 +14,7 @@ from typing import Any, Final
 from lockgate.endpoints.delta.fenced import TableDead
 from lockgate.endpoints.delta.files import write_file
 from lockgate.endpoints.delta.lake import STABLE
+from lockgate.endpoints.delta.layered import BatchOvertaken
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.rows import SpanRow
 from lockgate.endpoints.delta.sink import LakeSink
@@ -207,8 +208,9 @@ class Feed:
             return
         try:
             table = self._sink.tables.open(row)
-            table.land(self._token, changes_table(entries, table.ingest.schema), to)
-        except TableDead:
+            changes = changes_table(entries, table.ingest.schema)
+            table.land(self._token, changes, to, after=low)
+        except (TableDead, BatchOvertaken):
             self._claim_span(row.spec)
             raise Again from None
         except StaleOwner:

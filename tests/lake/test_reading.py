@@ -4,6 +4,7 @@ import datetime as dt
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lockgate
@@ -98,6 +99,21 @@ def test_a_follower_that_is_ahead_is_read_and_so_is_the_leader(
     assert _read(spark, root) == {(2, "a"): 0, (3, "a"): 3}
     assert _read(spark, root, as_of=20) == then
     assert _read(spark, root, as_of=30) == {(2, "a"): 0}
+
+
+def test_a_change_that_is_there_twice_is_read_once(
+    spark: Spark, root: Place, writer: Writer
+) -> None:
+    """Nobody lands one so; if it came to that, no row is lost for it, and none doubled."""
+    writer.put(1, 2, 3)
+    writer.table.drain(LEADER)
+    writer.land((PUT, 1, "a", 1), (PUT, 2, "a", 2), (PUT, 1, "a", 3), (DELETE, 3, "a", None))
+    [file] = writer.table.snapshot().ingest
+    again = pq.read_table(f"{writer.table.place.url}/ingest-h/{file.path}")
+    writer.position += 10
+    writer.table.land(DISPATCHER, again, writer.position)
+    assert len(writer.table.snapshot().ingest) == 2
+    assert _read(spark, root) == writer.rows
 
 
 def test_a_home_that_begins_behind_what_is_drained_is_not_read(

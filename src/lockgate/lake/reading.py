@@ -137,6 +137,8 @@ def _merged(
     ingest = ingest.where(f"{SEQ} > {known.wiped_at}")
     if known.wiped_at >= 0:
         stable = stable.where("false")
+    if known.doubled:
+        ingest = ingest.dropDuplicates([SEQ])
     if known.superseded is not None:
         # In one partition: some sessions, our own among them, make a task of every row.
         numbers = spark.createDataFrame(pa.table({SEQ: known.superseded})).coalesce(1)
@@ -163,6 +165,8 @@ class _Known:
         changes = changes.filter(pc.greater(changes[SEQ], self.wiped_at)).sort_by(SEQ)
         self.superseded: Any = _superseded(changes, key)
         """The numbers of changes that later ones of the same key replace; None for none."""
+        self.doubled = pc.count_distinct(changes[SEQ]).as_py() < changes.num_rows
+        """A change is there twice, under its one number. Nobody lands one so; read it as one."""
 
 
 def _superseded(changes: pa.Table, key: Sequence[str]) -> Any:
@@ -173,4 +177,7 @@ def _superseded(changes: pa.Table, key: Sequence[str]) -> Any:
         return None
     mask = np.ones(changes.num_rows, dtype=np.bool_)
     mask[last] = False
-    return changes[SEQ].filter(pa.array(mask)).combine_chunks()
+    # By number: one that the last change has too, because it is there twice, is not replaced.
+    numbers = np.asarray(changes[SEQ])
+    mask &= ~np.isin(numbers, numbers[last])
+    return pa.array(numbers[mask])

@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 
 from lockgate.endpoints.delta.fenced import TableDead
-from lockgate.endpoints.delta.landing import changes_of
-from lockgate.endpoints.delta.layered import LayeredTable
+from lockgate.endpoints.delta.landing import RowMissing, changes_of
+from lockgate.endpoints.delta.layered import BatchOvertaken, LayeredTable
 from lockgate.endpoints.delta.lookup import look_up
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.keys import whole
@@ -40,15 +40,23 @@ class LandItem(Value, frozen=True):
 
 
 def land(item: LandItem) -> Receipt:
-    """Bring the changes into the table's ingest, once."""
+    """Bring the changes into the table's ingest, once. BatchOvertaken: some of them are there."""
     began_s = time.monotonic()
     table = LayeredTable.open(Place.from_wire(item.place), item.home)
+    if table.has_landed(item.token, item.to, after=item.after):
+        return Receipt(item.span, seconds=time.monotonic() - began_s)
     found = read_segments(item.segments, item.after, item.to)
     seq = np.asarray(whole(found["seq"]), dtype=np.int64)
     log = Log.of(found, item.shape, item.after, item.to)
     schema = table.ingest.schema
-    changes = changes_of(log, seq, schema, lambda keys, columns: look_up(table, keys, columns))
-    table.land(item.token, changes, item.to)
+    try:
+        changes = changes_of(log, seq, schema, lambda keys, columns: look_up(table, keys, columns))
+    except RowMissing:
+        # Or was it looked up in a later state?
+        if table.has_landed(item.token, item.to, after=item.after):
+            return Receipt(item.span, seconds=time.monotonic() - began_s)
+        raise
+    table.land(item.token, changes, item.to, after=item.after)
     table.prune_if_worth(item.token)
     return Receipt(
         item.span,
@@ -63,7 +71,7 @@ def land_task(data: bytes) -> bytes:
     item = msgspec.msgpack.decode(data, type=LandItem)
     try:
         receipt = land(item)
-    except TableDead:
+    except (TableDead, BatchOvertaken):
         receipt = Receipt(item.span, refusal=Refusal.MOVED)  # claimed again, it learns of it
     except StaleOwner:
         receipt = Receipt(item.span, refusal=Refusal.NEWER)

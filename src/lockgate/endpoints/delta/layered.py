@@ -54,11 +54,18 @@ from lockgate.endpoints.delta.missing import read_data, table_dead
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.rewrite import rewrite
 from lockgate.endpoints.delta.schemas import united
-from lockgate.model.errors import Conflict, LockgateError, NotFound
+from lockgate.model.errors import Conflict, LockgateError, NotFound, Transient
 from lockgate.model.ids import NO_TOKEN, Token
 from lockgate.model.positions import Position
 
-__all__ = ["DrainOvertaken", "DrainPlan", "Drained", "LayeredTable", "Snapshot"]
+__all__ = [
+    "BatchOvertaken",
+    "DrainOvertaken",
+    "DrainPlan",
+    "Drained",
+    "LayeredTable",
+    "Snapshot",
+]
 
 _KEY: Final = "lockgate.key"
 _BEGINS: Final = "lockgate.begins"
@@ -76,6 +83,12 @@ _OF_INGEST: Final = {"delta.deletedFileRetentionDuration": "interval 1 hours", *
 and our vacuum does not ask them."""
 ARCHIVE_EVERY: Final = 500
 """Commits of ingest from one tidying of its log to the next."""
+
+
+class BatchOvertaken(Transient):
+    """A part of the batch has landed since it was planned. Nothing of it was landed now."""
+
+    code = "batch-overtaken"
 
 
 class LayeredTable:
@@ -170,20 +183,54 @@ class LayeredTable:
         noted = self.ingest.notes.get(_BEGINS)
         return int(noted) if noted else Commits(self._ingest_place).position(0) or 0
 
-    def land(self, token: Token, changes: pa.Table, position: Position) -> Marks:
+    def land(
+        self,
+        token: Token,
+        changes: pa.Table,
+        position: Position,
+        *,
+        after: Position | None = None,
+    ) -> Marks:
         """Take in changes, and that everything up to `position` is there. Landed before: nothing.
 
-        `changes` lie after what has landed and not after `position`; see `changes` for their form.
+        `changes` are all of (after, position]; see `changes` for their form. `after` is from where
+        on they were read; None: from where the table stands. BatchOvertaken: see `has_landed`.
         """
-        marks = self.ingest.look()
-        if marks.position >= position and marks.token == token:
-            return marks
+        if self.has_landed(token, position, after=after):
+            return self.ingest.look()
         files = [write_file(self._ingest_place, changes, [POSITION])] if changes.num_rows else []
 
         def actions(marks: Marks) -> list[Any]:
-            return [] if marks.position >= position else [added(file) for file in files]
+            if marks.position >= position:
+                return []
+            self._refuse_overtaken(marks, after)
+            return [added(file) for file in files]
 
         return self.ingest.commit(token, actions, position=position)
+
+    def has_landed(
+        self, token: Token, position: Position, *, after: Position | None = None
+    ) -> bool:
+        """Whether everything up to a position is there, brought by the token.
+
+        BatchOvertaken when only some of what lies after `after` is: a task that outlived its job
+        has the token of who came after it, and brought these changes once. The table may well stand
+        before `after`: what has nothing in it is noted in the feed's rows alone.
+        """
+        marks = self.ingest.look()
+        if marks.position >= position:
+            return marks.token == token
+        self._refuse_overtaken(marks, after)
+        return False
+
+    def _refuse_overtaken(self, marks: Marks, after: Position | None) -> None:
+        if after is not None and marks.position > after:
+            raise BatchOvertaken(
+                f"the table is at {marks.position} already, the batch begins after {after}",
+                object_=self.label,
+                hint="nothing: what is left is landed from there on",
+                operation="land changes",
+            )
 
     def note_position(self, token: Token, position: Position) -> Marks:
         """Ingest has everything up to there, because there was nothing."""
