@@ -2,8 +2,11 @@
 
 import multiprocessing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
 from lockgate.endpoints.delta.document import Document
 from lockgate.endpoints.delta.head import Head, LakeHead
@@ -57,6 +60,24 @@ def test_the_same_state_again_writes_nothing(tmp_path: Path) -> None:
 
 def test_of_what_was_replaced_no_file_is_left(tmp_path: Path) -> None:
     _add(tmp_path / "d", 5)
+    assert len(list((tmp_path / "d").glob("*.parquet"))) == 1
+
+
+def test_a_commit_that_landed_and_was_told_to_clash_is_kept_and_not_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = _document(tmp_path / "d")
+    document.change(lambda _: Counter(1))
+    write = DeltaTable.create_write_transaction
+
+    def land_and_deny(*args: Any, **named: Any) -> None:
+        monkeypatch.undo()
+        write(*args, **named)
+        raise CommitFailedError("the answer was lost, and the second try met the first")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", land_and_deny)
+    assert document.change(lambda counter: Counter(counter.count + 1)) == Counter(2)
+    assert document.read() == _document(tmp_path / "d").read() == Counter(2)
     assert len(list((tmp_path / "d").glob("*.parquet"))) == 1
 
 

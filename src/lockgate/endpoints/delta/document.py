@@ -76,12 +76,16 @@ class Document(Generic[T]):
         replaced: list[DataFile] = []
         state = self._empty
 
-        def actions(_: Marks) -> list[Any]:
+        def actions(_: Marks) -> list[Any] | None:
             nonlocal state
+            live = live_files(table.handle)
+            there = {file.path for file in live}
+            if any(file.path in there for file in written):
+                return None  # it was our own commit that this one clashed with
             for file in written:  # for a state that was not to be
                 delete_file(self._place, file.path)
             written.clear()
-            replaced[:] = live_files(table.handle)
+            replaced[:] = live
             before = self._state(_only(replaced))
             state = step(before)
             if state is before:
