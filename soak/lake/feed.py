@@ -196,7 +196,7 @@ class Feed:
             self.resync.discard(row.spec.table)
             self._renew(row)
         if row.dropped:
-            self._sink.landed(span, to)
+            self._sink.landed(span, self._token, to)
             self._lows[span] = to
             return
         if not row.copied:
@@ -215,7 +215,7 @@ class Feed:
             raise Again from None
         except StaleOwner:
             raise Outdated from None
-        self._sink.landed(span, to)
+        self._sink.landed(span, self._token, to)
         self._lows[span] = to
         self._story.tell("landed", table=row.spec.table, incarnation=row.incarnation, to=to)
 

@@ -84,14 +84,30 @@ def test_a_successor_goes_on_from_what_has_landed_not_from_what_was_noted(lake: 
 
 def test_what_a_table_has_is_noted_with_the_next_advance_and_never_goes_back(lake: Place) -> None:
     sink = born(lake)
-    sink.landed("s1", 150)
+    sink.landed("s1", FIRST, 150)
     assert sink.least_position() == 100
     advance(sink, TRIGGER, TRIGGERS[0], 100, 140)
     assert sink.rows.spans()["s1"].position == 150
-    sink.landed("s1", 120)
+    sink.landed("s1", FIRST, 120)
     advance(sink, TRIGGER, TRIGGERS[0], 140, 160)
     assert sink.rows.spans()["s1"].position == 150
     assert sink.least_position() == 150
+
+
+def test_what_an_owner_knows_of_a_table_moves_no_row_of_whoever_came_after_it(lake: Place) -> None:
+    """It was paused; the feed was removed, and made again from a source that is not so far."""
+    paused, later = born(lake), sink_of(lake)
+    paused.landed("s1", FIRST, 150)
+    assert later.close(Token(2, 0, 2), forget=True)
+    second = Token(3, 1, 2), Token(3, 2, 2)
+    again = Birth(40, (SPAN,))
+    assert later.claim(TRIGGER_SPEC, second[1], again, {"public.t": T}) == ((WHOLE, 40),)
+    assert later.claim(SPAN, second[0]) == ((WHOLE, 40),)
+    assert advance(paused, TRIGGER, TRIGGERS[0], 100, 140) is Refusal.NEWER
+    assert later.rows.spans()["s1"].position == 40
+    paused.landed("s1", second[0], 60)
+    advance(paused, TRIGGER, TRIGGERS[0], 100, 140)
+    assert later.rows.spans()["s1"].position == 60, "what the row's own token brought is noted"
 
 
 def test_a_trigger_that_is_not_where_it_believes_is_told_so(lake: Place) -> None:

@@ -61,8 +61,8 @@ class LakeSink:
         place = lake.child(CONTROL).child("feeds").child(f"{feed}-{home}")
         self.rows = FeedDocument(place)
         self.copies = SinkCopies(self.rows, self.tables, self.head.token, lake.label)
-        self._landed: dict[SpanId, Position] = {}
-        """How far tables are that the rows do not know of yet."""
+        self._landed: dict[SpanId, tuple[Token, Position]] = {}
+        """How far tables are that the rows do not know of yet, and who brought them there."""
         self._level: set[tuple[SpanId, int]] = set()
         """Spans and incarnations whose ingest is known to be past the end of their first copy."""
         self._lock = threading.Lock()
@@ -146,7 +146,12 @@ class LakeSink:
 
         def step(rows: FeedRows) -> FeedRows:
             answers.clear()
-            moves = dict(landed)
+            moves: dict[SpanId, Position] = {}
+            for span, (token, at) in landed.items():
+                # The row may be another feed's of the same name by now: ours is not its position.
+                with contextlib.suppress(Refused):
+                    on.mine(rows, span, token)
+                    moves[span] = at
             position = rows.position
             for span, token, floors, to in asked:
                 try:
@@ -163,8 +168,8 @@ class LakeSink:
             landed = dict(self._landed)
         rows = self.rows.change(step)
         with self._lock:
-            for span, position in landed.items():
-                if self._landed.get(span) == position:
+            for span, noted in landed.items():
+                if self._landed.get(span) == noted:
                     del self._landed[span]
         for span, token, _, to in asked:
             if span != TRIGGER and not isinstance(answers[span], Refusal):
@@ -190,10 +195,12 @@ class LakeSink:
             if self._done(row, work):
                 self._level.add((row.spec.id, row.incarnation))
 
-    def landed(self, span: SpanId, position: Position) -> None:
-        """The span's table has everything up to there: its row is told with the next advance."""
+    def landed(self, span: SpanId, token: Token, position: Position) -> None:
+        """The span's table has everything up to there: its row is told with the next advance, if it
+        is the token's then."""
         with self._lock:
-            self._landed[span] = max(position, self._landed.get(span, 0))
+            noted = self._landed.get(span, (token, position))
+            self._landed[span] = max(noted, (token, position))
 
     def copies_over(self) -> bool:
         """True when every table of the feed has its rows."""

@@ -118,7 +118,7 @@ class LakeTarget:
         receipts = land_items(spark, [item for _, item in items], self._context.tag)
         for (work, _), receipt in zip(items, receipts, strict=True):
             if receipt.applied:
-                self._sink.landed(work.running.span, work.to)
+                self._sink.landed(work.running.span, work.running.token, work.to)
                 done.append(self._moved(work, receipt.changes))
             else:
                 done.append(Applied(work, receipt.changes, receipt.refusal, receipt.error))
@@ -126,7 +126,7 @@ class LakeTarget:
 
     def _passed(self, work: Work) -> Applied:
         """Its table was dropped here: there is nothing to write."""
-        self._sink.landed(work.running.span, work.to)
+        self._sink.landed(work.running.span, work.running.token, work.to)
         return self._moved(work, 0)
 
     def _moved(self, work: Work, changes: int) -> Applied:
