@@ -1,9 +1,7 @@
 """What the keeper of a move wants done: by the node for real, by the simulator in a fake world."""
 
-import enum
-
 from lockgate.model.ids import Millis
-from lockgate.model.moves import MoveFacts, MoveOrder, MoveRecord, Side, Step
+from lockgate.model.moves import MoveFacts, MoveOrder, MoveRecord, MoveVerdict, Side, Step
 from lockgate.model.value import Value
 
 __all__ = ["MoveAnswer", "MoveInstruction", "MoveVerdict", "RecordMove", "RunStep", "StopStep"]
@@ -41,23 +39,6 @@ class StopStep(Value, frozen=True):
     as ever."""
 
     number: int
-
-
-class MoveVerdict(enum.Enum):
-    """What came of a command."""
-
-    BEGUN = "begun"
-    """It is recorded, and goes on by itself."""
-    NOTHING = "nothing-to-do"
-    """It is so already."""
-    BUSY = "busy"
-    """Another command is under way. Nothing was changed."""
-    REFUSED = "refused"
-    DONE = "done"
-    """Of a dry run: its steps are in `steps`. Of a command: every step is done."""
-    ROLLED_BACK = "rolled-back"
-    """Of a flip: it failed before the seal, and everything is as it was."""
-    UNKNOWN = "outcome-unknown"
 
 
 class MoveAnswer(Value, frozen=True):

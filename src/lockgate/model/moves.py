@@ -27,9 +27,11 @@ __all__ = [
     "MoveId",
     "MoveOrder",
     "MoveRecord",
+    "MoveRequest",
     "MoveSettings",
     "MoveState",
     "MoveTrouble",
+    "MoveVerdict",
     "Side",
     "Step",
     "StepRecord",
@@ -183,6 +185,32 @@ class MoveTrouble(Value, frozen=True):
     hint: str = ""
 
 
+class MoveVerdict(enum.Enum):
+    """What came of a command."""
+
+    BEGUN = "begun"
+    """It is recorded, and goes on by itself."""
+    NOTHING = "nothing-to-do"
+    """It is so already."""
+    BUSY = "busy"
+    """Another command is under way. Nothing was changed."""
+    REFUSED = "refused"
+    DONE = "done"
+    """Of a dry run: its steps are in `steps`. Of a command: every step is done."""
+    ROLLED_BACK = "rolled-back"
+    """Of a flip: it failed before the seal, and everything is as it was."""
+    UNKNOWN = "outcome-unknown"
+
+
+class MoveRequest(Value, frozen=True):
+    """Somebody's request for a command, and what came of it."""
+
+    name: str
+    verdict: MoveVerdict = MoveVerdict.BEGUN
+    """BEGUN while the command is under way."""
+    why: MoveTrouble = MoveTrouble("")
+
+
 class MoveOrder(Value, frozen=True):
     """A command, as it was asked for."""
 
@@ -193,8 +221,6 @@ class MoveOrder(Value, frozen=True):
     """Of a flip: refused when the feed is further behind."""
     disposal: Disposal = Disposal.RENAME
     """Of a complete: what becomes of the source's tables. Of a cancel: DROP or KEEP."""
-    request: str = ""
-    """Who asked: told by the record, also when the keeper that was asked is gone."""
 
     @property
     def check_ms(self) -> Millis:
@@ -245,6 +271,8 @@ class MoveRecord(Value, frozen=True):
     """Why the last attempt failed, or is not getting on."""
     stuck: bool = False
     """It waits for somebody to act."""
+    requests: tuple[MoveRequest, ...] = ()
+    """The last ones that a command was begun for, or that joined one (`core.move.requests`)."""
 
     def changed(self, **fields: Any) -> "MoveRecord":
         """The same move with some fields anew."""

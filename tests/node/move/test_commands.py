@@ -112,12 +112,29 @@ def test_sequences_are_beyond_what_was_given_out_before_the_switch(moved: Moved)
     assert notes(moved.pair.source)[-1] == "at the target"
 
 
+def _next_keeper(moved: Moved) -> None:
+    """The one that keeps the move is lost, and all that it knew."""
+    book = moved.service._stores.moves
+
+    def keeper() -> int:
+        entry = book.read("orders")
+        assert entry is not None
+        return entry.record.keeper
+
+    former = keeper()
+    moved.service._move_hosts.host("orders").end()
+    until(lambda: keeper() > former, SOON_S)
+
+
 def test_a_request_under_a_name_that_is_done_is_not_done_again(moved: Moved) -> None:
-    first = moved.service.moves.command("orders", SWITCH, "test", request="mine")
-    moved.service.moves.command("orders", REVERSE, "test", request="mine too")
-    again = moved.service.moves.command("orders", REVERSE, "test", request="mine too")
-    assert (first.verdict, again.verdict) == ("done", "done")
-    assert moved.service.moves.one("orders").traffic == "source"
+    moves = moved.service.moves
+    first = moves.command("orders", SWITCH, "test", request="mine")
+    second = moves.command("orders", REVERSE, "test", request="another's")
+    _next_keeper(moved)
+    again = moves.command("orders", SWITCH, "test", request="mine")
+    assert [each.verdict for each in (first, second, again)] == ["done"] * 3
+    assert again.what == first.what
+    assert moves.one("orders").traffic == "source"
 
 
 # --- what belongs to a move -----------------------------------------------------------------------

@@ -6,8 +6,9 @@ that ends before tells them that it does not know.
 
 from collections.abc import Callable
 
+from lockgate.core.move.requests import request_of
 from lockgate.model.move_instructions import MoveAnswer, MoveVerdict
-from lockgate.model.moves import MoveTrouble
+from lockgate.model.moves import MoveRecord, MoveTrouble
 
 __all__ = ["Callers"]
 
@@ -25,24 +26,28 @@ class Callers:
         """Tell one what comes of it."""
         self._emit(MoveAnswer(request, verdict, why.what, why.hint))
 
+    @property
+    def unbegun(self) -> tuple[str, ...]:
+        """Who is told that it has begun once a record that names them is durable."""
+        return tuple(self._unbegun)
+
     def add(self, request: str) -> None:
-        """The command is theirs, and is about to be recorded."""
+        """The command is theirs, and is about to be recorded with their name."""
         self._unbegun.append(request)
         self._waiting.append(request)
 
-    def join(self, request: str) -> None:
-        """They want to be told the end of a command of others."""
-        if self._unbegun:
-            self.add(request)
-        else:
+    def again(self, request: str) -> None:
+        """They ask once more for what the record has as theirs."""
+        if request not in self._unbegun:
             self._waiting.append(request)
             self.answer(request, MoveVerdict.BEGUN, MoveTrouble(""))
 
-    def tell_begun(self) -> None:
-        """The command is durable."""
-        for request in self._unbegun:
-            self.answer(request, MoveVerdict.BEGUN, MoveTrouble(""))
-        self._unbegun.clear()
+    def tell_begun(self, record: MoveRecord) -> None:
+        """The record is durable, and with it the command of those whom it names."""
+        for request in self.unbegun:
+            if request_of(record, request) is not None:
+                self._unbegun.remove(request)
+                self.answer(request, MoveVerdict.BEGUN, MoveTrouble(""))
 
     def tell(self, verdict: MoveVerdict, why: MoveTrouble) -> None:
         """The command is over, for them."""

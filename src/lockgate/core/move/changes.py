@@ -8,6 +8,8 @@ traffic changes hands. While writers are blocked each record costs them time.
 from typing import Final
 
 from lockgate.core.move.plans import PLANS, TIMED_FROM, UNDO_FOR_PEOPLE, UNDO_ORDER
+from lockgate.core.move.requests import answered, outcome
+from lockgate.core.move.words import CANCELLED
 from lockgate.model.ids import Millis
 from lockgate.model.move_config import feed_name
 from lockgate.model.moves import (
@@ -15,6 +17,7 @@ from lockgate.model.moves import (
     MoveOrder,
     MoveRecord,
     MoveTrouble,
+    MoveVerdict,
     Side,
     Step,
     StepRecord,
@@ -71,10 +74,11 @@ def _with(record: MoveRecord, at: int, step: StepRecord) -> tuple[StepRecord, ..
 
 
 def opened(record: MoveRecord, order: MoveOrder, now: Millis) -> MoveRecord:
-    """A command begins: its plan, the first step about to run."""
+    """A command begins: its plan, the first step about to run. Whose command it takes the place of
+    is told that."""
     facts = record.facts.changed(blocked_at=0, back_from=0, sealed=False)
     steps = tuple(StepRecord(step) for step in PLANS[order.command])
-    fresh = record.changed(
+    fresh = answered(record, MoveVerdict.REFUSED, CANCELLED).changed(
         order=order, ended=False, steps=steps, facts=facts, trouble=None, stuck=False
     )
     return _begun(fresh, 0, now)
@@ -100,7 +104,7 @@ def finished(
         record = _flipped(record, at, now)
         at += 1
     if at == len(record.steps):
-        return record.changed(ended=True), False
+        return _over(record), False
     return _begun(record, at, now), record.steps[at].step is TIMED_FROM
 
 
@@ -186,7 +190,11 @@ def closed(record: MoveRecord, now: Millis) -> MoveRecord:
         for one in record.steps
     )
     facts = record.facts.changed(blocked_at=0, back_from=0)
-    return record.changed(steps=steps, facts=facts, ended=True)
+    return _over(record.changed(steps=steps, facts=facts))
+
+
+def _over(record: MoveRecord) -> MoveRecord:
+    return answered(record, *outcome(record)).changed(ended=True)
 
 
 def called_off(record: MoveRecord, facts: MoveFacts | None) -> MoveRecord:

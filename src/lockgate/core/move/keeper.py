@@ -36,6 +36,7 @@ from lockgate.core.move.changes import (
 )
 from lockgate.core.move.dry import DryRun
 from lockgate.core.move.plans import HELD_UP, Refusal, is_before_seal, refusal
+from lockgate.core.move.requests import joined, outcome, request_of
 from lockgate.core.move.rules import Meanwhile, judge, meanwhile
 from lockgate.core.move.stages import TABLE, Stage
 from lockgate.core.move.words import (
@@ -45,7 +46,6 @@ from lockgate.core.move.words import (
     ENDED,
     LOST,
     UNKNOWN_TROUBLE,
-    done,
     late,
 )
 from lockgate.core.recorder import Recorder
@@ -68,7 +68,7 @@ from lockgate.model.move_instructions import (
     RunStep,
     StopStep,
 )
-from lockgate.model.moves import MoveOrder, MoveRecord, MoveSettings, MoveTrouble, Step, StepState
+from lockgate.model.moves import MoveOrder, MoveRecord, MoveSettings, MoveTrouble, Step
 
 __all__ = ["MoveKeeper"]
 
@@ -123,6 +123,8 @@ class MoveKeeper(StateMachine[MoveInstruction]):
     # --- people -------------------------------------------------------------------------------
 
     def _command(self, asked: MoveCommand) -> None:
+        if self._is_known(asked):
+            return
         judgement = judge(self.record, asked.order)
         if judgement is not None:
             self._callers.answer(asked.request, judgement.verdict, judgement.why)
@@ -135,13 +137,26 @@ class MoveKeeper(StateMachine[MoveInstruction]):
 
     def _begin(self, record: MoveRecord, order: MoveOrder) -> None:
         """Have it recorded that this command is under way; then go."""
-        record = opened(record, order, self.now)
+        record = joined(opened(record, order, self.now), self._callers.unbegun)
         # The check has its time, too: nobody waits for ever to be told that it cannot begin.
         flips = is_before_seal(current(record).step)
         self._late_at = self.now + order.check_ms if flips else None
         self._note(record, self._go)
 
+    def _is_known(self, asked: MoveCommand) -> bool:
+        """True: it was asked before under this name, and is told what came of it."""
+        known = request_of(self.record, asked.request)
+        if known is None:
+            return False
+        if known.verdict is MoveVerdict.BEGUN:
+            self._callers.again(asked.request)
+        else:
+            self._callers.answer(asked.request, known.verdict, known.why)
+        return True
+
     def _command_meanwhile(self, asked: MoveCommand) -> None:
+        if self._is_known(asked):
+            return
         what, why = meanwhile(self.record, asked.order)
         rests = self.stage in {Stage.STUCK, Stage.RESUMING}
         if asked.dry or what is Meanwhile.BUSY:
@@ -151,13 +166,18 @@ class MoveKeeper(StateMachine[MoveInstruction]):
         elif self._next is not None:
             self._callers.answer(asked.request, MoveVerdict.BUSY, CANCELLED)
         elif what is Meanwhile.JOIN:
-            self._callers.join(asked.request)
+            self._put(self._joined(asked, self.record))
             self._try_at_once()
         elif rests:
-            self._callers.join(asked.request)
-            self._note(self.record.changed(order=asked.order, stuck=False), self._go)
+            record = self.record.changed(order=asked.order, stuck=False)
+            self._note(self._joined(asked, record), self._go)
         else:
             self._callers.answer(asked.request, MoveVerdict.BUSY, why)
+
+    def _joined(self, asked: MoveCommand, record: MoveRecord) -> MoveRecord:
+        """The record with their name: once it is durable, they are told that it has begun."""
+        self._callers.add(asked.request)
+        return joined(record, self._callers.unbegun)
 
     def _try_at_once(self) -> None:
         """Somebody has acted, or thinks so."""
@@ -169,7 +189,7 @@ class MoveKeeper(StateMachine[MoveInstruction]):
     def _supersede(self, asked: MoveCommand) -> None:
         """This command instead of the one that is under way, whose step is waited for."""
         if self._next is not None:
-            self._callers.join(asked.request)
+            self._callers.add(asked.request)
             return
         self._callers.tell(MoveVerdict.REFUSED, CANCELLED)
         self._callers.add(asked.request)
@@ -274,14 +294,8 @@ class MoveKeeper(StateMachine[MoveInstruction]):
 
     def _close(self) -> None:
         """The command is over, durably."""
-        record = self.record
         self._to(Stage.RESTING)
-        if not record.undoing:
-            self._callers.tell(MoveVerdict.DONE, MoveTrouble(done(record.order.command)))
-            return
-        touched = any(one.step in HELD_UP for one in record.steps if one.state is StepState.UNDONE)
-        verdict = MoveVerdict.ROLLED_BACK if touched else MoveVerdict.REFUSED
-        self._callers.tell(verdict, record.trouble or UNKNOWN_TROUBLE)
+        self._callers.tell(*outcome(self.record))
 
     # --- back ---------------------------------------------------------------------------------
 
@@ -339,18 +353,22 @@ class MoveKeeper(StateMachine[MoveInstruction]):
         self._then = then
         if then is not None:
             self._to(Stage.NOTING)
+        self._put(record)
+
+    def _put(self, record: MoveRecord) -> None:
         self._recorder.put(self.now, lambda serial: record.changed(serial=serial))
 
     def _recorded(self, recorded: MoveRecorded) -> None:
         if not self._recorder.landed(recorded.serial):
             return
-        self._callers.tell_begun()
+        self._callers.tell_begun(self.record)
         then, self._then = self._then, None
         assert then is not None, "a record that is waited for leads to something"
         then()
 
     def _told_recorded(self, recorded: MoveRecorded) -> None:
-        self._recorder.landed(recorded.serial)
+        if self._recorder.landed(recorded.serial):
+            self._callers.tell_begun(self.record)
 
     def _record_later(self, failed: MoveNotRecorded) -> None:
         self._recorder.failed(self.now, failed.serial)

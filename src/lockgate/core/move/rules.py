@@ -14,6 +14,7 @@ to be told its end, and to try at once what waits. A create can be cancelled in 
 import enum
 from typing import Final, NamedTuple
 
+from lockgate.core.move.requests import has_room
 from lockgate.core.move.words import busy, done
 from lockgate.model.move_instructions import MoveVerdict
 from lockgate.model.moves import Command, MoveOrder, MoveRecord, MoveTrouble, Side
@@ -83,7 +84,7 @@ def meanwhile(record: MoveRecord, order: MoveOrder) -> tuple[Meanwhile, MoveTrou
     under_way = record.order
     if under_way.command is Command.CREATE and order.command is Command.CANCEL:
         return Meanwhile.SUPERSEDE, why
-    if order.command is not under_way.command or record.undoing:
+    if order.command is not under_way.command or record.undoing or not has_room(record):
         return Meanwhile.BUSY, why
     if order.disposal is under_way.disposal or order.command not in _FINAL:
         return Meanwhile.JOIN, why

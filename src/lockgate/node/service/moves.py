@@ -4,8 +4,9 @@
                    └──────── the record says what became of it, whoever keeps the move by then
 
 Every node shows what is recorded, from the metastore. What is to be done goes to the keeper. It may
-take long: whoever asked is told that it is under way, and asks on under the request's name. That
-name is in the record with the command, so it is never begun twice, whoever died meanwhile.
+take long: whoever asked is told that it is under way, and asks on under the request's name. The
+record has that name and what came of it, so nothing is begun twice, whoever died meanwhile and
+whatever others have asked for since.
 """
 
 import time
@@ -14,9 +15,9 @@ from typing import Final
 
 import msgspec
 
-from lockgate.core.move.plans import HELD_UP
+from lockgate.core.move.requests import request_of
 from lockgate.core.move.rules import judge
-from lockgate.core.move.words import UNKNOWN_TROUBLE, done
+from lockgate.core.move.words import UNKNOWN_TROUBLE
 from lockgate.model.errors import Conflict, LockgateError, NotFound, OutcomeUnknown
 from lockgate.model.instructions import Answer
 from lockgate.model.lake_documents import UNDER_WAY
@@ -24,7 +25,7 @@ from lockgate.model.move_config import MoveConfig
 from lockgate.model.move_events import MoveCommand
 from lockgate.model.move_instructions import MoveAnswer, MoveVerdict
 from lockgate.model.move_status import MoveOutcome, MoveStatus, PlannedStep, Routes
-from lockgate.model.moves import Command, MoveId, MoveOrder, MoveRecord, StepState
+from lockgate.model.moves import Command, MoveId, MoveOrder, MoveRecord
 from lockgate.node.hooks import Hook
 from lockgate.node.link.wire import AskMove
 from lockgate.node.move.hosts import MoveHosts
@@ -180,9 +181,8 @@ class MoveDesk:
         """
         entry = self._entry(name)
         named = request or new_request()
-        if not dry and entry.record.order.request == named:
-            return self._followed(entry, order, named)
-        order = msgspec.structs.replace(order, request=named)
+        if not dry and request_of(entry.record, named) is not None:
+            return self._followed(entry, named)
         if dry:
             return self._told(entry, self._asked(entry, MoveCommand(named, order, dry=True)), dry)
         verb = f"move {order.command.value}"
@@ -190,15 +190,16 @@ class MoveDesk:
             answer = self._asked(entry, MoveCommand(named, order))
             if answer.verdict is not MoveVerdict.BEGUN:
                 return self._told(entry, answer, dry)
-        return self._followed(entry, order, named)
+        return self._followed(entry, named)
 
     def _asked(self, entry: MoveEntry, command: MoveCommand) -> MoveAnswer:
         """The first answer: that it has begun, or why not."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             now = self._entry(entry.move)
-            judged = judge(now.record, command.order) if now.over else None
-            if judged is not None:  # nobody keeps a move that is over
+            known = request_of(now.record, command.request)
+            judged = known or judge(now.record, command.order)
+            if now.over and judged is not None:  # nobody keeps a move that is over
                 why = judged.why
                 return MoveAnswer(command.request, judged.verdict, why.what, why.hint)
             answer = self._cluster.answer_of_coordinator(
@@ -231,25 +232,31 @@ class MoveDesk:
             status=self.one(entry.move),
         )
 
-    def _followed(self, entry: MoveEntry, order: MoveOrder, request: str) -> MoveOutcome:
+    def _followed(self, entry: MoveEntry, request: str) -> MoveOutcome:
         """What the record says became of it, once it is over."""
-        self._wait(lambda: self._is_settled(entry.move, entry.birth), PATIENCE_S, POLL_S)
+        self._wait(lambda: self._is_followed(entry, request), PATIENCE_S, POLL_S)
         now = self._entry(entry.move)
-        record = now.record
-        if now.birth != entry.birth or record.order.command is not order.command:
+        known = request_of(now.record, request)
+        if now.birth != entry.birth or known is None:
             raise OutcomeUnknown(
-                "something else was asked of the move since",
+                "much else was asked of the move since",
                 object_=entry.move,
                 hint=f"see `lockgate move status {entry.move}`",
             )
+        if known.verdict is not MoveVerdict.BEGUN:
+            answer = MoveAnswer(request, known.verdict, known.why.what, known.why.hint)
+            return self._told(now, answer, dry=False)
+        if now.record.stuck:
+            raise _stuck(now.record)
         status = self._statuses.one(now)
-        if record.stuck:
-            raise _stuck(record)
-        if not record.ended:
-            return MoveOutcome(request, UNDER_WAY, "it is not over yet", status=status)
-        if record.undoing:
-            raise _put_back(record)
-        return MoveOutcome(request, "done", done(order.command), status=status)
+        return MoveOutcome(request, UNDER_WAY, "it is not over yet", status=status)
+
+    def _is_followed(self, entry: MoveEntry, request: str) -> bool:
+        now = self._stores.moves.read(entry.move)
+        if now is None or now.birth != entry.birth or now.record.stuck:
+            return True
+        known = request_of(now.record, request)
+        return known is None or known.verdict is not MoveVerdict.BEGUN
 
     # --- inside -----------------------------------------------------------------------------------
 
@@ -275,14 +282,6 @@ _KINDS: Final[dict[MoveVerdict, type[LockgateError]]] = {
     MoveVerdict.ROLLED_BACK: RolledBack,
     MoveVerdict.UNKNOWN: OutcomeUnknown,
 }
-
-
-def _put_back(record: MoveRecord) -> LockgateError:
-    """A flip was put back, or refused before it had begun: by whether anybody was held up."""
-    held_up = any(each.step in HELD_UP for each in record.steps if each.state is StepState.UNDONE)
-    trouble = record.trouble or UNKNOWN_TROUBLE
-    kind = RolledBack if held_up else Conflict
-    return kind(trouble.what, object_=record.move, hint=trouble.hint)
 
 
 def _stuck(record: MoveRecord) -> MoveStuck:
