@@ -7,6 +7,7 @@ import pytest
 
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.model.errors import Conflict, EndpointRefused, NotFound, UsageError
+from lockgate.model.feed_config import read_config
 from lockgate.model.move_config import MoveConfig
 from lockgate.model.moves import Command, MoveState
 from lockgate.node.service.moves import RolledBack
@@ -146,6 +147,21 @@ def test_the_feed_of_a_move_goes_by_the_moves_commands(moved: Moved) -> None:
         with pytest.raises(Conflict, match="belongs to the move orders"):
             verb(feed.name, "test")
     assert "it belongs to the move orders" in feed.notes
+
+
+@pytest.mark.parametrize(("source", "target"), [("shop", "copy"), ("copy", "shop")])
+def test_no_other_feed_is_let_into_a_table_of_a_move(
+    moved: Moved, source: str, target: str
+) -> None:
+    into = {"name": "other", "source": source, "target": target, "tables": ["public.orders"]}
+    config = read_config({**into, "copy": False})
+    for verb in (moved.service.plan_feed, lambda it: moved.service.create_feed(it, "test")):
+        with pytest.raises(Conflict, match="the move orders has the table") as refused:
+            verb(config)
+        assert refused.value.hint
+    assert "other" not in [each.name for each in moved.service.feeds()]
+    beside = read_config({**into, "rename": {"public.orders": "public.beside"}})
+    assert moved.service.plan_feed(beside).tables[0].target == "public.beside"
 
 
 def test_an_endpoint_of_a_move_is_not_removed(moved: Moved) -> None:

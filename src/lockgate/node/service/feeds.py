@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 import msgspec
@@ -16,8 +16,9 @@ from lockgate.model.events import PauseFeed, ResumeFeed
 from lockgate.model.feed_config import FeedConfig
 from lockgate.model.feed_status import FeedPlan, FeedStatus
 from lockgate.model.feeds import FeedState
-from lockgate.model.ids import FeedId
+from lockgate.model.ids import FeedId, TableId
 from lockgate.node.feed import setup
+from lockgate.node.feed.ends import Url
 from lockgate.node.link.wire import ResyncSpan
 from lockgate.node.service import planning
 from lockgate.node.service.cluster import Cluster
@@ -68,7 +69,11 @@ class FeedDesk:
         """What `create` would make."""
         birth = self._stores.feeds.next_birth()
         new = self._stores.feeds.read(config.name) is None
-        return planning.plan(config, self._contexts.ends(config), self._home, birth, new=new)
+        ends = self._contexts.ends(config)
+        planned = planning.plan(config, ends, self._home, birth, new=new)
+        if new:
+            self._refuse_if_moved(ends.target, [each.target for each in planned.tables])
+        return planned
 
     def create(self, config: FeedConfig, who: str) -> FeedStatus:
         """Record the feed and wait until it is set up. What can be known to fail is refused before
@@ -76,7 +81,8 @@ class FeedDesk:
         found = self._stores.feeds.read(config.name)
         if found is None:
             ends, between = self._contexts.between(config)
-            planning.refuse_if_unfit(config, ends, self._home)
+            targets = planning.refuse_if_unfit(config, ends, self._home)
+            self._refuse_if_moved(ends.target, targets)
             found = self._stores.feeds.enter(
                 config.name,
                 lambda birth: setup.entry_of(config, self._home, birth),
@@ -98,6 +104,17 @@ class FeedDesk:
         self._keeper.knock(config.name)
         self._wait(lambda: self._is_made(config.name), CREATE_S)
         return self._statuses.one(config.name)
+
+    def _refuse_if_moved(self, target: Url, tables: Collection[TableId]) -> None:
+        """Guards let all feeds pass: this one would go on writing at a side that is closed."""
+        for entry in self._contexts.moves_at(target):
+            if both := sorted(set(tables).intersection(entry.tables)):
+                raise Conflict(
+                    f"the move {entry.move} has the table, and no guard of it holds up a feed",
+                    object_=both[0],
+                    hint="let the feed end in the new place when the move is over: "
+                    f"lockgate move status {entry.move}",
+                )
 
     def _is_made(self, feed: FeedId) -> bool:
         entry = self._stores.feeds.read(feed)

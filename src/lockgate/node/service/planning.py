@@ -18,6 +18,7 @@ from lockgate.model.errors import EndpointRefused
 from lockgate.model.feed_config import FeedConfig
 from lockgate.model.feed_status import FeedPlan, PlannedTable
 from lockgate.model.findings import Finding, Severity, from_error, worst
+from lockgate.model.ids import TableId
 from lockgate.model.tables import TableName
 from lockgate.node.feed.chosen import Chosen
 from lockgate.node.feed.ends import Ends
@@ -117,8 +118,9 @@ def obstacles(config: FeedConfig, target: PostgresUrl, chosen: list[Chosen]) -> 
     return [from_error(each) for each in found]
 
 
-def refuse_if_unfit(config: FeedConfig, ends: Ends, home: str) -> None:
-    """Raise for the first thing that would make the feed fail, before anything is made."""
+def refuse_if_unfit(config: FeedConfig, ends: Ends, home: str) -> list[TableId]:
+    """Raise for the first thing that would make the feed fail, before anything is made. Answers the
+    tables that it would fill."""
     with connect(ends.source, purpose=f"plan {config.name}", autocommit=True) as connection:
         chosen = choose(connection, config)
     found = findings_of(config, ends, chosen, home, new=True)
@@ -129,3 +131,4 @@ def refuse_if_unfit(config: FeedConfig, ends: Ends, home: str) -> None:
         raise EndpointRefused(
             f"{first.what}{more}", object_=first.object, hint=first.hint, operation="create a feed"
         )
+    return [each.selection.target.id for each in chosen]

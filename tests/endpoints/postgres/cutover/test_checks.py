@@ -1,6 +1,6 @@
 """What is in the way of a move, brought about for real on two servers (M1)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import psycopg
 import pytest
@@ -44,8 +44,8 @@ class Pair:
     def created(self, *tables: TableName, **more: Iterable[TableName]) -> list[Finding]:
         return create_findings(self.source, self.target, tables or [T], **more)  # type: ignore[arg-type]
 
-    def flipped(self, *tables: TableName) -> list[Finding]:
-        return flip_findings(self.source, self.target, tables or [T])
+    def flipped(self, *tables: TableName, own: Sequence[str] = ()) -> list[Finding]:
+        return flip_findings(self.source, self.target, tables or [T], own=own)
 
     def completed(self, disposal: Disposal, *tables: TableName) -> list[Finding]:
         return complete_findings(self.source, tables or [T], disposal)
@@ -179,17 +179,29 @@ def test_a_guard_of_a_former_move(pair: Pair) -> None:
     assert errors(pair.created()) == {"guarded": "public.t"}
 
 
-def test_a_feed_that_ends_in_the_table(pair: Pair) -> None:
-    with PostgresSink(pair.source) as sink:
+def fed(url: str, connection: psycopg.Connection) -> None:
+    """Have a feed `in` that ends in the table."""
+    with PostgresSink(url) as sink:
         sink.prepare()
-    pair.here.execute("INSERT INTO lockgate.feeds VALUES ('in', 1, 1, 1, 5, false)")
-    pair.here.execute(
+    connection.execute("INSERT INTO lockgate.feeds VALUES ('in', 1, 1, 1, 5, false)")
+    connection.execute(
         "INSERT INTO lockgate.progress (feed, span, table_id, low, epoch, seq, incarnation, "
         "floors, position) VALUES ('in', 's', 'public.t', '', 1, 1, 1, '[]', 5)"
     )
+
+
+def test_a_feed_that_ends_in_the_table(pair: Pair) -> None:
+    fed(pair.source, pair.here)
     assert "the feed in writes to it" in one(pair.created(), "fed").what
     pair.here.execute("UPDATE lockgate.feeds SET closed = true")
     assert errors(pair.created()) == {}
+
+
+def test_a_feed_that_ends_in_the_targets_table(pair: Pair) -> None:
+    pair.there.execute("CREATE TABLE t (id serial PRIMARY KEY, note text)")
+    fed(pair.target, pair.there)
+    assert errors(pair.created()) == {"fed": "public.t"}
+    assert errors(pair.created(made=[T])) == {}
 
 
 def test_sequences_near_their_end(pair: Pair) -> None:
@@ -229,6 +241,14 @@ def test_a_guard_that_was_taken_away(running: Pair) -> None:
 def test_a_target_table_that_somebody_dropped(running: Pair) -> None:
     running.there.execute("DROP TABLE t")
     assert "no-table" in errors(running.flipped())
+
+
+@pytest.mark.parametrize("side", ["giving", "taking"])
+def test_a_feed_that_ends_in_the_table_and_is_not_the_moves(running: Pair, side: str) -> None:
+    giving = (running.source, running.here)
+    fed(*giving if side == "giving" else (running.target, running.there))
+    assert "the feed in writes to it" in one(running.flipped(), "fed").what
+    assert errors(running.flipped(own=["in"])) == {}
 
 
 def test_transactions_that_hold_a_table(running: Pair) -> None:

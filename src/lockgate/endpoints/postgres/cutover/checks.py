@@ -29,6 +29,7 @@ from lockgate.endpoints.postgres.sink.rows import Cursor
 from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import LockgateError
 from lockgate.model.findings import Finding, from_error
+from lockgate.model.ids import FeedId
 from lockgate.model.moves import Disposal
 from lockgate.model.secret import Secret
 from lockgate.model.tables import TableName
@@ -86,6 +87,7 @@ def _target(
     strange = [each for each in found if each.root not in made]
     yield from looks.closed(cursor, strange)
     yield from looks.subscribed(cursor, found)
+    yield from looks.fed(cursor, {each.root for each in strange})
     for table in dict.fromkeys(each.root for each in strange):
         readable = cursor.execute(
             "SELECT has_table_privilege(oid, 'SELECT') FROM pg_class WHERE oid = %s",
@@ -100,8 +102,10 @@ def _target(
             yield error("target-not-empty", what, str(table), hint)
 
 
-def flip_findings(giving: Url, taking: Url, tables: Sequence[TableName]) -> list[Finding]:
-    """Whether the traffic can go from one side to the other now."""
+def flip_findings(
+    giving: Url, taking: Url, tables: Sequence[TableName], *, own: Collection[FeedId] = ()
+) -> list[Finding]:
+    """Whether the traffic can go from one side to the other now. `own`: feeds of this very move."""
 
     def at_giving(cursor: Cursor) -> Iterator[Finding]:
         found = relations(cursor, tables, skip_missing=True)
@@ -110,6 +114,7 @@ def flip_findings(giving: Url, taking: Url, tables: Sequence[TableName]) -> list
         yield from looks.closed(cursor, found)
         yield from looks.subscribed(cursor, found)
         yield from looks.heirs(cursor, found)
+        yield from looks.fed(cursor, tables, own)
         yield from looks.held(cursor, found)
 
     def at_taking(cursor: Cursor) -> Iterator[Finding]:
@@ -118,6 +123,7 @@ def flip_findings(giving: Url, taking: Url, tables: Sequence[TableName]) -> list
         yield from looks.owned(cursor, found)
         yield from looks.not_guarded(cursor, found)
         yield from looks.subscribed(cursor, found)
+        yield from looks.fed(cursor, tables, own)
 
     found = [
         *check_target(taking, targets=tables),

@@ -1,6 +1,6 @@
 """Single looks at the tables of a move at one side, for `checks.py`. Each answers findings."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from lockgate.endpoints.postgres.check import error, warning
@@ -11,6 +11,7 @@ from lockgate.endpoints.postgres.cutover.visit import clock_us
 from lockgate.endpoints.postgres.schema.identifiers import set_aside
 from lockgate.endpoints.postgres.sink.rows import Cursor
 from lockgate.model.findings import Finding
+from lockgate.model.ids import FeedId
 from lockgate.model.tables import TableName, quoted
 
 __all__ = [
@@ -184,12 +185,15 @@ def foreign_keys(cursor: Cursor, found: Sequence[Relation]) -> Iterator[Finding]
 
 _FED: Final = """
 SELECT DISTINCT p.table_id, p.feed FROM lockgate.progress p JOIN lockgate.feeds f USING (feed)
-WHERE NOT f.closed AND p.table_id = ANY (%s) ORDER BY 1, 2
+WHERE NOT f.closed AND p.table_id = ANY (%s) AND p.feed <> ALL (%s) ORDER BY 1, 2
 """
 
 
-def fed(cursor: Cursor, tables: Iterable[TableName]) -> Iterator[Finding]:
-    """Tables that a feed of Lockgate's ends in: its writers pass the guards, like all of ours."""
+def fed(
+    cursor: Cursor, tables: Iterable[TableName], own: Collection[FeedId] = ()
+) -> Iterator[Finding]:
+    """Tables that a feed of Lockgate's ends in: its writers pass the guards, like all of ours.
+    `own` are the feeds of the move itself."""
     there = cursor.execute(
         "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "WHERE n.nspname = 'lockgate' AND c.relname IN ('progress', 'feeds') "
@@ -197,7 +201,8 @@ def fed(cursor: Cursor, tables: Iterable[TableName]) -> Iterator[Finding]:
     ).fetchone()
     if there != (2,):
         return
-    for table, feed in cursor.execute(_FED, ([each.id for each in tables],)).fetchall():
+    asked = ([each.id for each in tables], list(own))
+    for table, feed in cursor.execute(_FED, asked).fetchall():
         yield error(
             "fed",
             f"the feed {feed} writes to it, and would go on after it has moved",
