@@ -199,11 +199,17 @@ class Requests:
                 table = self._lake.tables.get(key)
                 newest = self._lake.newest(key[0])
                 unseen = self._ledger.unseen.get(key, -1) >= request.asked_at
-                current = table is newest and not unseen and table is not None and not table.dead
+                current = table is newest and not unseen and not self._is_over(key)
                 if key[0] in names and current and table is not None and table.drained < level:
                     raise self._lie(request, answer, f"{key} is at {table.drained}, not {level}")
             if verb.table is not None and not any(key[0] == verb.table for key in request.levels):
                 self._probes.hit(LakeProbe.LAKE_DRAIN_OF_DEAD)
+
+    def _is_over(self, key: TableKey) -> bool:
+        """It is dead, or will be whoever leads: a newer one died by a drop of their name."""
+        tables = self._lake.tables.values()
+        newer = (one for one in tables if one.table == key[0] and one.incarnation >= key[1])
+        return any(one.dead and (one.dropped or one.key == key) for one in newer)
 
     def _judge_step_up(self, request: Request, answer: LakeAnswer, watch: Watch) -> None:
         """Who counts as leader has claimed every table that was there when it took the lake."""
