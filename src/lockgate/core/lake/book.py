@@ -17,7 +17,6 @@ Whatever survey is believed after that was begun later still, so none can bring 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
 
 from lockgate.core.lake.entry import Entry, Life
 from lockgate.model.ids import Millis, TableId
@@ -133,7 +132,7 @@ class Book:
         begun: int,
         table: TableId | None,
         tables: Iterable[TableSeen],
-        unseen: Mapping[TableId, LakeTrouble] = MappingProxyType({}),
+        unseen: Mapping[TableId, LakeTrouble] = {},
     ) -> None:
         """Take what a survey of one table, or with None of all, has found. `begun` is the number of
         the last survey that has been begun by now. Of names that are `unseen` nothing is gone."""
