@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lockgate.endpoints.delta.files import live_files
+from lockgate.endpoints.delta.graves import around
 from lockgate.endpoints.delta.lake import STABLE, Lake
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
@@ -15,6 +16,7 @@ from lockgate.endpoints.delta.vacuum import vacuum
 from lockgate.model.errors import NotFound
 from lockgate.model.lake_events import DropTable
 from lockgate.model.lake_instructions import LakeVerdict
+from lockgate.node.lake.surveying import Surveyor
 from soak.lake.people import Asked
 from soak.lake.source import Source, rows_in
 from soak.lake.story import told
@@ -194,8 +196,10 @@ def _sizes(place: Place, home: str, name: str) -> Iterator[str]:
                 yield f"{name} {folder.name}: names {named}, has {there}"
         elif there:
             size -= sum(there.values())  # a vacuum leaves an empty stable alone
-    if table.size_bytes() != size:
-        yield f"{name} of {home}: size_bytes is {table.size_bytes()}, files have {size}"
+    _, seen, _ = Surveyor(around(around(place)), home).survey(name)
+    sizes = [one.figures.size_bytes for one in seen if not one.dead]
+    if sizes != [size]:
+        yield f"{name} of {home}: a survey finds {sizes} bytes, files have {size}"
     work = Path(place.url, "work")
     if work.exists() and list(work.iterdir()):
         yield f"{name}: files of drains are left: {list(work.iterdir())}"

@@ -13,7 +13,8 @@ from lockgate.endpoints.delta.store_time import store_now_s
 from lockgate.model.errors import MissingPrivilege
 from lockgate.model.lake import TableSeen
 from lockgate.node.lake.surveying import Surveyor
-from tests.support.lakes import DISPATCHER, LEADER, ROWS
+from tests.support.lake_files import bytes_named
+from tests.support.lakes import DISPATCHER, LEADER, ROWS, Writer
 
 T = "public.t"
 
@@ -58,6 +59,19 @@ def test_a_directory_that_somebody_made_again_after_its_deletion_is_dead(
     assert survey(place)[1].dead
     delete(Lake(place), T, 1, 0)
     assert survey(place) == {}
+
+
+def test_the_size_is_that_of_all_files_that_are_live_drained_ones_too(place: Place) -> None:
+    table = make(place, 1)
+    writer = Writer(table)
+    for key in range(3):
+        writer.put(key)
+    for _ in range(2):
+        on_disk = sum(path.stat().st_size for path in Path(table.place.url).glob("*/*.parquet"))
+        assert survey(place)[1].figures.size_bytes == on_disk
+        table.drain(LEADER)
+    table.prune(DISPATCHER)
+    assert survey(place)[1].figures.size_bytes == bytes_named(table) < on_disk
 
 
 def test_asking_for_the_time_brings_no_directory_back(place: Place) -> None:

@@ -392,9 +392,7 @@ class LayeredTable:
         end(self.place)
 
     def size_bytes(self) -> int:
-        """The sum of the live files of both layers."""
-        self.stable.look()
-        self.ingest.look()
+        """The sum of the live files of both layers, as of the last look."""
         files = [*live_files(self.stable.handle), *live_files(self.ingest.handle)]
         return sum(file.bytes for file in files)
 

@@ -126,6 +126,7 @@ class Surveyor:
             stable_files=stable.stable_files,
             small_files=stable.small_files,
             stable_version=stable.stable_version,
+            size_bytes=table.size_bytes(),
         )
 
     def _oldest_ms(self, key: TableKey, drained: Position) -> int:
@@ -142,13 +143,15 @@ class Surveyor:
 
 def _of_stable(files: list[DataFile], column: str, version: int, drained: Position) -> Figures:
     small = groups(files, column, ROWS_MAX // 2) if column else []
+    size = sum(file.bytes for file in files)
     return Figures(
         drained_to=drained,
         stable_rows=sum(file.rows for file in files),
-        stable_bytes=sum(file.bytes for file in files),
+        stable_bytes=size,
         stable_files=len(files),
         small_files=sum(map(len, small)),
         stable_version=version,
+        size_bytes=size,
     )
 
 

@@ -165,7 +165,7 @@ class LakeDesk:
             figures.ingest_segments,
             figures.ingest_rows,
             lsn_text(figures.drained_to),
-            figures.stable_bytes + figures.ingest_bytes,
+            figures.size_bytes,
             each.state.value,
             each.incarnation,
             trouble.what if trouble else "",

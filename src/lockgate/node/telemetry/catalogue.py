@@ -126,6 +126,8 @@ METRICS: Final = (
     Metric("lockgate_lake_ingest_bytes", _G, ("lake",), "The size of their files."),
     Metric("lockgate_lake_stable_rows", _G, ("lake",), "Rows of the stable layers."),
     Metric("lockgate_lake_stable_bytes", _G, ("lake",), "The size of their files."),
+    Metric("lockgate_lake_size_bytes", _G, ("lake",),
+           "The size of all files of both layers, also of changes that are drained already."),
     Metric("lockgate_lake_undrained_seconds", _G, ("lake",),
            "How long the oldest change that is known of waits to be drained."),
     Metric("lockgate_lake_works_total", _C, ("kind", "outcome"),

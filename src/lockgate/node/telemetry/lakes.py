@@ -29,6 +29,7 @@ def add_lake(out: Families, lake: str, status: LakeStatus) -> None:
     out.add("lockgate_lake_ingest_bytes", sum(each.ingest_bytes for each in figures), lake)
     out.add("lockgate_lake_stable_rows", sum(each.stable_rows for each in figures), lake)
     out.add("lockgate_lake_stable_bytes", sum(each.stable_bytes for each in figures), lake)
+    out.add("lockgate_lake_size_bytes", sum(each.size_bytes for each in figures), lake)
     oldest_ms = max((each.oldest_ms for each in figures), default=0)
     out.add("lockgate_lake_undrained_seconds", oldest_ms / 1000, lake)
 
