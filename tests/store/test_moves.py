@@ -1,5 +1,8 @@
 """The book of moves: records of the newest keeper only, and routes that follow from them."""
 
+import contextlib
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -11,6 +14,7 @@ from lockgate.store.endpoints import EndpointBook, EndpointEntry, unchanged
 from lockgate.store.feeds import FeedBook, FeedEntry
 from lockgate.store.metastore import SqlMetastore
 from lockgate.store.moves import MoveBook, MoveEntry, kept_by
+from lockgate.store.settings import INSTALLATION, Settings
 from tests.support.stores import Place
 
 ORDERS = MoveConfig(name="orders", source="old", target="new", tables=("public.*",))
@@ -57,6 +61,19 @@ def _routes(book: MoveBook) -> dict[str, str]:
 def test_a_move_is_read_as_it_was_entered(sql: Place, entry: MoveEntry) -> None:
     store = _store(sql)
     assert MoveBook(store.transactions, store.clock).read("orders") == entry
+
+
+def test_a_birth_is_of_one_installation_only(store: SqlMetastore, tmp_path: Path) -> None:
+    other = SqlMetastore.open(f"sqlite:///{tmp_path / 'other.db'}", lease_ms=1_000)
+    births = []
+    with contextlib.closing(other):
+        for each, installation in ((store, "this one"), (other, "another")):
+            Settings(each.transactions).once(INSTALLATION, installation)
+            following = FeedBook(each.transactions).next_birth()
+            entry = MoveBook(each.transactions, each.clock).enter(ORDERS, TABLES, ())
+            assert entry.birth == following
+            births.append(entry.birth)
+    assert abs(births[0] - births[1]) > 1_000_000
 
 
 def test_a_name_that_is_taken_is_not_entered_again(book: MoveBook, entry: MoveEntry) -> None:

@@ -90,13 +90,23 @@ def take(ini: Path, mark: tuple[int, int], database: str = "shop") -> None:
         pass
 
 
-def test_a_lower_mark_is_refused_and_the_same_one_is_not(ini: Path) -> None:
-    for mark in [(7, 1), (7, 1), (7, 12), (9, 1)]:
-        take(ini, mark)
-    for mark in [(7, 12), (8, 99)]:
+def test_a_former_keeper_of_a_move_is_refused_and_the_same_one_is_not(ini: Path) -> None:
+    for keeper in (1, 1, 12, 9_000):
+        take(ini, (7, keeper))
+    for keeper in (1, 12, 8_999):
         with pytest.raises(StaleOwner):
-            take(ini, mark)
-    take(ini, (9, 2))
+            take(ini, (7, keeper))
+    take(ini, (7, 9_001))
+
+
+def test_a_move_is_not_held_up_by_what_another_has_left(ini: Path) -> None:
+    """Whichever was born first: births of another installation are no greater or lower."""
+    take(ini, (9, 5))
+    take(ini, (7, 2))
+    take(ini, (9, 6))
+    for former in [(7, 1), (9, 5)]:
+        with pytest.raises(StaleOwner):
+            take(ini, former)
 
 
 def test_databases_have_fences_of_their_own(ini: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from lockgate.endpoints.postgres.cutover import prepare
 from lockgate.endpoints.postgres.source import slot
 from lockgate.model.errors import Conflict, EndpointRefused
 from lockgate.model.moves import MoveState
@@ -52,6 +53,22 @@ def test_there_and_back_and_there_again_and_completed(service: NodeService, pair
     assert left_behind(pair) == {}
     kept = notes(pair.source, "_orders_old")
     assert kept == notes(pair.target)[: len(kept)]
+
+
+def test_what_another_installation_has_left_of_a_move_of_that_name_holds_up_nobody(
+    service: NodeService, pair: Pair
+) -> None:
+    for url, at in ((pair.source, pair.at_source), (pair.target, pair.at_target)):
+        prepare(url)
+        at(
+            "INSERT INTO lockgate.moves (move, birth, keeper, state) "
+            "SELECT 'orders', birth, 9, 'over' FROM generate_series(1, 100) birth"
+        )
+    assert copied(service).traffic == "source"
+    assert service.moves.command("orders", SWITCH, "test").verdict == "done"
+    assert service.moves.command("orders", REVERSE, "test").verdict == "done"
+    assert service.moves.command("orders", CANCEL, "test").verdict == "done"
+    assert left_behind(pair) == {}
 
 
 def test_tables_without_a_key_and_identities_that_nobody_may_set_go_there_and_back(

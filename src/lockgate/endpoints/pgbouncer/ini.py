@@ -5,9 +5,10 @@
     ; everything else stays as it is, byte for byte
 
 The new file takes the place of the old one at once, with its owner and mode: PgBouncer never reads
-half of one. Who changes it is fenced by a file beside it (`databases.ini.lockgate`) that holds the
-greatest number that was ever there for a database: a process that was paused, and wakes up when a
-later flip has been made, changes nothing.
+half of one. Who changes it is fenced by a file beside it (`databases.ini.lockgate`) that holds, for
+a database and each move by its birth, the greatest number of a keeper that was ever there: one that
+was paused, and wakes up when a later keeper of its move has been there, changes nothing. Between
+moves no number is greater: they may be of different installations, each with births of its own.
 """
 
 import contextlib
@@ -58,7 +59,8 @@ def point(path: Path, database: str, value: str) -> bool:
 
 @contextlib.contextmanager
 def fenced(path: Path, database: str, mark: tuple[int, int], patience_s: float) -> Iterator[None]:
-    """Do something to the database as `mark`, unless a greater one was there; others wait."""
+    """Do something to the database as `mark`, the birth of a move and the number of its keeper,
+    unless a later keeper of that move was there; others wait."""
     beside = path.with_name(f"{path.name}.lockgate")
     deadline = time.monotonic() + patience_s
     with _readable(beside):
@@ -141,23 +143,25 @@ def _locked(held: int) -> bool:
 
 
 def _take(held: int, beside: Path, database: str, mark: tuple[int, int]) -> None:
+    birth, keeper = mark
+    move = f"{database} {birth}"
     try:
-        seen: dict[str, list[int]] = json.loads(os.pread(held, 1 << 20, 0) or b"{}")
-        last = tuple(seen.get(database, (0, 0)))
+        seen: dict[str, int] = json.loads(os.pread(held, os.fstat(held).st_size, 0) or b"{}")
+        last = int(seen.get(move, 0))
     except (ValueError, TypeError, AttributeError):
         raise Terminal(
             "the fence of the file cannot be read",
             object_=str(beside),
             hint="see that no flip is under way, then delete it",
         ) from None
-    if last > mark:
+    if last > keeper:
         raise StaleOwner(
-            "a later keeper has been at this database",
+            f"keeper {last} of the move has been at this database, and this is {keeper}",
             object_=database,
-            hint=f"if the metastore is a new one, delete {beside.name} beside the file",
+            hint="nothing was changed; whoever keeps the move now goes on",
         )
-    if last != mark:
-        content = json.dumps({**seen, database: list(mark)}).encode()
+    if last != keeper:
+        content = json.dumps({**seen, move: keeper}).encode()
         os.pwrite(held, content.ljust(os.fstat(held).st_size), 0)
         os.fsync(held)
 
