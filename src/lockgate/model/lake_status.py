@@ -29,6 +29,8 @@ class TableStatus(Value, frozen=True):
     trouble: LakeTrouble | None = None
     """Why something could not be done to it. It is tried again."""
     attempts: int = 0
+    meant: bool = False
+    """It is what its name means: not one that is replaced, or that awaits its rows."""
 
 
 class LakeStatus(Value, frozen=True):

@@ -123,3 +123,15 @@ def test_a_survey_that_was_begun_before_the_deletion_ended_does_not_have_it_repe
     bench.surveyed(dead, number=before)
     bench.tick()
     assert not bench.active()
+
+
+def test_people_are_told_which_one_the_name_means(bench: Bench) -> None:
+    def meant() -> list[int]:
+        return [one.incarnation for one in bench.keeper.status().tables if one.meant]
+
+    bench.seen(bench.mine("a"), awaiting(bench.mine("a", 2)))
+    assert meant() == [1]
+    bench.seen(bench.mine("a"), awaiting(table("a", 2, dead=True)), bench.mine("a", 3))
+    assert meant() == [3]
+    bench.seen(bench.mine("a", 3), awaiting(table("a", 4, dead=True)))
+    assert meant() == [3]

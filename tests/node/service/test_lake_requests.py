@@ -6,11 +6,13 @@ import pytest
 
 from lockgate.model.errors import Conflict
 from lockgate.model.feed_config import read_config
-from lockgate.model.lake import LakeTrouble
+from lockgate.model.lake import Figures, LakeRole, LakeTrouble, Leadership
 from lockgate.model.lake_instructions import LakeAnswer, LakeVerdict, TableTrouble
+from lockgate.model.lake_status import LakeStatus, TableState, TableStatus
 from lockgate.model.secret import Secret
 from lockgate.node.service import NodeService
 from lockgate.node.service.lakes import WorkFailed, _told
+from lockgate.store.lakes import Shown
 from tests.support.feeds import Pair
 from tests.support.waiting import until
 
@@ -33,6 +35,21 @@ def test_what_is_shown_does_not_grow_old_while_nothing_changes(
     until(lambda: service.lakes.one("lake").role == "leader", 60)
     until(lambda: service.lakes.one("lake").seen_s > 0.2, 60)
     until(lambda: service.lakes.one("lake").seen_s < 0.2, 60)
+
+
+@pytest.mark.parametrize(("marked", "shown"), [(True, 1), (False, 2)])
+def test_of_a_table_that_incarnation_is_shown_which_its_name_means(
+    kept: NodeService, monkeypatch: pytest.MonkeyPatch, marked: bool, shown: int
+) -> None:
+    """What an older version recorded marks none."""
+    tables = (
+        TableStatus("public.t", 1, TableState.LIVE, Figures(stable_rows=100), meant=marked),
+        TableStatus("public.t", 2, TableState.DEAD, Figures()),
+        TableStatus("public.u", 2, TableState.LIVE, Figures(), meant=marked),
+    )
+    status = LakeStatus(LakeRole.LEADER, "leader", 1, Leadership(1, "here"), tables)
+    monkeypatch.setattr(kept.lakes._stores.lakes, "shown", lambda _: Shown(status, 0))
+    assert kept.lakes.table("lake", "public.t").incarnation == shown
 
 
 def drains(service: NodeService) -> int:

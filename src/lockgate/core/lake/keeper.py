@@ -116,8 +116,12 @@ class LakeKeeper(StateMachine[LakeInstruction]):
     def status(self) -> LakeStatus:
         """All that is known of the lake, tables in the order of their names."""
         queued = queued_kinds(self.tender.works)
-        told = [table_status(entry, queued.get(entry.key, ())) for entry in self.tender.book]
-        told += [unknown_status(key, why) for key, why in self.tender.book.unknown().items()]
+        book = self.tender.book
+        told = [
+            table_status(one, queued.get(one.key, ()), meant=book.newest(one.table) is one)
+            for one in book
+        ]
+        told += [unknown_status(key, why) for key, why in book.unknown().items()]
         tables = tuple(sorted(told, key=lambda one: (one.table, one.incarnation)))
         waits = self._up if self.role is LakeRole.STEPPING_UP else self._down
         done, total = progress(waits)

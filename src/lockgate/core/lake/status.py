@@ -18,8 +18,8 @@ def queued_kinds(works: Works) -> dict[TableKey, tuple[WorkKind, ...]]:
     return queued
 
 
-def table_status(entry: Entry, queued: tuple[WorkKind, ...]) -> TableStatus:
-    """One table, as people are shown it."""
+def table_status(entry: Entry, queued: tuple[WorkKind, ...], *, meant: bool) -> TableStatus:
+    """One incarnation of a table, as people are shown it."""
     active = entry.active.kind if entry.active is not None else None
     state = TableState.DRAINING if active is WorkKind.DRAIN else TableState.LIVE
     return TableStatus(
@@ -31,12 +31,13 @@ def table_status(entry: Entry, queued: tuple[WorkKind, ...]) -> TableStatus:
         queued,
         entry.trouble,
         max((failure.attempts for failure in entry.failures.values()), default=0),
+        meant,
     )
 
 
 def unknown_status(key: TableKey, why: LakeTrouble) -> TableStatus:
     """One that is there, and of which nothing could be found out."""
-    return TableStatus(*key, TableState.LIVE, Figures(), trouble=why)
+    return TableStatus(*key, TableState.LIVE, Figures(), trouble=why, meant=True)
 
 
 def progress(ask: Ask) -> tuple[int, int]:

@@ -107,8 +107,9 @@ class LakeDesk:
 
     def one(self, endpoint: str) -> LakeDocument:
         """A lake and its tables."""
-        label = self._label(endpoint)
-        shown = self._stores.lakes.shown(label)
+        return self._lake(endpoint, self._stores.lakes.shown(self._label(endpoint)))
+
+    def _lake(self, endpoint: str, shown: Shown | None) -> LakeDocument:
         if shown is None:
             return LakeDocument(
                 endpoint, "follower", "starting", 0, "", (), next_steps=("wait: it is looked at",)
@@ -135,23 +136,23 @@ class LakeDesk:
         )
 
     def table(self, endpoint: str, table: str) -> LakeTableDocument:
-        """The newest incarnation of a table."""
-        lake = self.one(endpoint)
+        """The incarnation that a table's name means, as far as that is known; or the newest."""
+        label = self._label(endpoint)
+        shown = self._stores.lakes.shown(label)
+        lake = self._lake(endpoint, shown)
         found = [each for each in lake.tables if each.table == table]
         if not found:
             hint = f"`lockgate lake list {endpoint}` shows those that are there"
-            feeds = [
-                name
-                for name, fed in self._feeds_into(self._label(endpoint)).items()
-                if table in fed
-            ]
+            feeds = [name for name, fed in self._feeds_into(label).items() if table in fed]
             if feeds:
                 hint = f"the feed {feeds[0]} brings it: it is shown some seconds after it is made"
             raise NotFound("there is no such table in the lake", object_=table, hint=hint)
-        newest = max(found, key=lambda each: each.incarnation)
-        if lake.error and not newest.error:
-            return dataclasses.replace(newest, error=lake.error, next_steps=lake.next_steps)
-        return newest
+        tables = shown.status.tables if shown is not None else ()
+        meant = {each.incarnation for each in tables if each.table == table and each.meant}
+        one = max(found, key=lambda each: (each.incarnation in meant, each.incarnation))
+        if lake.error and not one.error:
+            return dataclasses.replace(one, error=lake.error, next_steps=lake.next_steps)
+        return one
 
     def _table(self, endpoint: str, shown: Shown, each: TableStatus) -> LakeTableDocument:
         figures = each.figures
