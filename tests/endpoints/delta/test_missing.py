@@ -13,7 +13,7 @@ from lockgate.endpoints.delta.missing import FilesMoved
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.rewrite import rewrite
 from lockgate.endpoints.delta.vacuum import vacuum
-from lockgate.model.errors import ObjectMissing
+from lockgate.model.errors import NotFound, ObjectMissing
 from tests.support.lakes import DISPATCHER, LEADER, ROWS, Writer, rows_in
 
 T = "public.t"
@@ -100,6 +100,9 @@ def test_a_directory_that_was_deleted_by_hand_is_said(lake: Lake, writer: Writer
         with pytest.raises(ObjectMissing, match="gone") as caught:
             work()
         assert "by hand" in caught.value.hint
+    with pytest.raises(NotFound) as missed:  # a feed opens it for every batch
+        LayeredTable.open(writer.table.place, "h")
+    assert "resync" in missed.value.hint
     assert not Path(writer.table.place.url).exists()
 
 

@@ -1,5 +1,6 @@
 """A feed's fence at a lake: who may write, and that whoever comes late can do no harm."""
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -158,6 +159,17 @@ def test_a_schema_change_that_was_broken_off_is_finished_by_the_next(lake: Place
     assert after.write_ddl(TRIGGERS[1], alter, (), {"public.t": wider}, set()) == 200
     assert sink.write_ddl(TRIGGERS[0], alter, (), {"public.t": wider}, set()) is Refusal.NEWER
     assert table_of(lake).read().column_names == ["id", "v", "w"]
+
+
+def test_a_table_whose_directory_was_deleted_by_hand_can_be_made_anew(lake: Place) -> None:
+    sink = born(lake)
+    shutil.rmtree(f"{lake.url}/public.t")
+    assert sink.copies.renew("s1", FIRST, 160, T) is None
+    sink.copies.plan("s1", FIRST, [(None, None)])
+    sink.copies.chunk_landed("s1", FIRST, 0, (), 0, 0, "snapshot")
+    assert sink.copies.land("s1", FIRST, 170) is None
+    land(table_of(lake), FIRST, 180)
+    assert table_of(lake).read().num_rows == 1
 
 
 def test_a_table_that_is_made_anew_is_read_as_the_old_one_until_it_is_copied(lake: Place) -> None:

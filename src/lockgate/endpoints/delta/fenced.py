@@ -43,6 +43,7 @@ Write = Callable[[CommitProperties], None]
 
 _ATTEMPTS: Final = 50
 """Commits that clash in a row before it is said that somebody is in the way."""
+_BY_HAND: Final = "deleted by hand? Copy the table anew: `lockgate feed resync FEED TABLE`"
 
 
 class FencedTable:
@@ -95,7 +96,7 @@ class FencedTable:
                 raise NotFound(
                     "there is no such table",
                     object_=place.label,
-                    hint="`lockgate lake list` shows the tables that there are",
+                    hint=_BY_HAND,
                     operation="open",
                     cause=error,
                 ) from error
@@ -306,7 +307,7 @@ class FencedTable:
             raise ObjectMissing(
                 "the table's log is gone",
                 object_=self._place.label,
-                hint="deleted by hand? Copy the table anew: `lockgate feed resync FEED TABLE`",
+                hint=_BY_HAND,
                 operation="read",
             )
 
