@@ -2,15 +2,19 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 from lockgate.endpoints.delta.lake import Lake
 from lockgate.endpoints.delta.place import Place
+from lockgate.endpoints.postgres.copy.snapshot import Held
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from lockgate.model.errors import NotFound, UsageError
+from lockgate.pipeline import copy_run
 from lockgate.pipeline.session import Spark
 from tests.support.databases import fresh_database
 from tests.support.feeds import LEVEL_S, level
@@ -96,6 +100,39 @@ def test_a_feed_that_was_stopped_goes_on_where_it_was(shore: Shore) -> None:
     with shore.running() as runner:
         level(runner)
         shore.assert_equal("public.orders")
+
+
+def test_large_values_that_are_not_touched_before_the_snapshot_stay(
+    shore: Shore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log does not repeat them, and the copy has what came later: rows that are gone, rows
+    under another key, another row under theirs."""
+    big = "(SELECT string_agg(md5(n::text || k), '') FROM generate_series(1, 1000) n)"
+    shore.at_source(
+        "CREATE TABLE docs (id int PRIMARY KEY, body text, n int)",
+        "ALTER TABLE docs ALTER body SET STORAGE EXTERNAL",
+        f"INSERT INTO docs SELECT k, {big}, 0 FROM generate_series(1, 9) k",
+    )
+    held = copy_run.held_snapshot
+
+    def late(*given: Any) -> AbstractContextManager[Held]:
+        for statement in (
+            "UPDATE docs SET n = 1",
+            "DELETE FROM docs WHERE id = 1",
+            "UPDATE docs SET id = 20, n = 2 WHERE id = 2",
+            "UPDATE docs SET id = 30 WHERE id = 3",
+            "INSERT INTO docs VALUES (3, 'another', 0)",
+        ):
+            shore.at_source(statement)
+        return held(*given)
+
+    monkeypatch.setattr(copy_run, "held_snapshot", late)
+    with shore.running() as runner:
+        level(runner)
+        shore.assert_equal("public.docs")
+        shore.at_source("UPDATE docs SET n = 4 WHERE id IN (4, 20, 30)")
+        level(runner)
+        shore.assert_equal("public.docs")
 
 
 def test_a_large_value_that_was_not_touched_stays(shore: Shore) -> None:

@@ -1,4 +1,4 @@
-"""A batch of the change log lands once, whoever else lands meanwhile."""
+"""A batch of the change log lands once, whoever else lands meanwhile, over what was copied."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lockgate.endpoints.delta import land as landing
-from lockgate.endpoints.delta.land import LandItem, land_task
+from lockgate.endpoints.delta.files import write_file
+from lockgate.endpoints.delta.land import CopyTorn, LandItem, land_task
+from lockgate.endpoints.delta.landing import RowMissing
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.types import lake_schema
@@ -31,10 +33,10 @@ UNSENT = b"\x02"
 class Stream:
     """A change log, and the table that it lands in."""
 
-    def __init__(self, place: Place, folder: Path) -> None:
+    def __init__(self, place: Place, folder: Path, settled: int = 5) -> None:
         self.place, self._path = place, folder / "segment.parquet"
         self.table = LayeredTable.create(
-            place, "h", lake_schema(SHAPE), ["id"], LEADER, DISPATCHER, 5, settled=5
+            place, "h", lake_schema(SHAPE), ["id"], LEADER, DISPATCHER, 5, settled=settled
         )
         self.log: list[dict[str, Any]] = []
 
@@ -157,3 +159,98 @@ def test_a_batch_may_begin_after_where_the_table_stands(stream: Stream) -> None:
     stream.add(150, "I", (1, "a", 1))
     assert stream.land(120, 150).applied
     assert stream.rows == {1: ("a", 1)}
+
+
+# --- what the first copy has ----------------------------------------------------------------------
+
+BEFORE, AFTER = 7, 20
+"""Transactions that the snapshot `10:10:` sees, and does not see."""
+
+
+@pytest.fixture
+def copied(place: Place, tmp_path: Path) -> Stream:
+    """Of a table that awaits its first copy: see `_copy`."""
+    stream = Stream(place, tmp_path, settled=0)
+    stream.add(10, "U", (1, 1), xid=BEFORE)
+    return stream
+
+
+def _copy(stream: Stream, rows: dict[int, tuple[str, int]], *snapshots: str) -> None:
+    """At 100, with these rows."""
+    listed = [{"id": id_, "body": body, "n": n} for id_, (body, n) in rows.items()]
+    table = pa.Table.from_pylist(listed, schema=lake_schema(SHAPE))
+    file = write_file(stream.place.child("stable"), table, ["id"])
+    stream.table.land_copy(LEADER, [file], 5, 100, snapshots)
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_of_what_the_snapshot_has_seen_no_value_is_missed(copied: Stream, batches: int) -> None:
+    copied.add(20, "D", old=1, xid=BEFORE)
+    copied.add(30, "U", (30, 2), old=3, xid=BEFORE)
+    copied.add(40, "U", (20, 2), old=2, xid=BEFORE)
+    copied.add(50, "I", (2, "another's", 0), xid=BEFORE)
+    copied.add(60, "U", (4, 4), xid=AFTER)
+    copied.add(110, "U", (20, 3), xid=AFTER)
+    copied.add(120, "D", old=30, xid=AFTER)
+    copied.add(130, "U", (300, 5), old=2, xid=AFTER)
+    _copy(copied, {2: ("another's", 0), 4: ("d", 0), 20: ("b", 2), 30: ("c", 2)}, "10:10:")
+    for after, to in [(5, 130)] if batches == 1 else [(5, 45), (45, 130)]:
+        assert copied.land(after, to).applied
+    assert copied.rows == {4: ("d", 4), 20: ("b", 3), 300: ("another's", 5)}
+
+
+def test_a_transaction_that_was_running_at_the_snapshot_lands(copied: Stream) -> None:
+    copied.add(90, "U", (1, 2), xid=BEFORE + 1)
+    _copy(copied, {1: ("a", 1)}, f"8:10:{BEFORE + 1}")
+    assert copied.land(5, 90).changes == 1
+    assert copied.rows == {1: ("a", 2)}
+
+
+def test_a_number_that_the_snapshot_had_seen_is_another_transaction_later(copied: Stream) -> None:
+    """There are four billion of them."""
+    copied.add(110, "U", (1, 2), xid=BEFORE)
+    _copy(copied, {1: ("a", 1)}, "10:10:")
+    assert copied.land(5, 110).applied
+    assert copied.rows == {1: ("a", 2)}
+
+
+@pytest.mark.parametrize("what", ["deleted", "moved", "reused"])
+def test_a_value_that_may_be_gone_between_two_snapshots_has_the_table_copied_anew(
+    copied: Stream, what: str
+) -> None:
+    rows = {1: ("a", 1)}
+    if what == "deleted":
+        rows = {}
+        copied.add(20, "D", old=1, xid=BEFORE)
+    else:
+        copied.add(20, "U", (20, 2), old=2, xid=BEFORE)
+    if what == "reused":
+        rows[2] = ("another's", 0)
+        copied.add(30, "I", (2, "another's", 0), xid=BEFORE)
+    _copy(copied, rows, "10:10:", "30:30:")
+    error = copied.land(5, 90).error
+    assert error is not None
+    assert (error.code, error.retryable) == (CopyTorn.code, True)
+    assert copied.changes == 0
+
+
+def test_under_two_snapshots_a_value_that_is_there_is_taken(copied: Stream) -> None:
+    copied.add(110, "U", (20, 2), old=2, xid=AFTER)
+    _copy(copied, {1: ("a", 0), 2: ("b", 0)}, "5:5:", "30:30:")
+    assert copied.land(5, 110).applied
+    assert copied.rows == {1: ("a", 1), 20: ("b", 2)}
+
+
+def test_a_value_that_is_gone_after_the_copy_is_a_loss(copied: Stream) -> None:
+    copied.add(110, "U", (2, 2), xid=AFTER)
+    _copy(copied, {1: ("a", 0)}, "5:5:", "30:30:")
+    assert copied.land(5, 90).applied
+    error = copied.land(90, 110).error
+    assert error is not None
+    assert error.code == RowMissing.code
+
+
+def test_the_snapshots_are_of_the_copy_that_landed(copied: Stream) -> None:
+    _copy(copied, {}, "10:10:")
+    copied.table.land_copy(LEADER, [], 5, 200, ["30:30:"])
+    assert copied.table.snapshots == ("10:10:",)

@@ -1,4 +1,5 @@
-"""A lake as a feed's target: what a copy is told of a table that was dropped meanwhile (L4)."""
+"""A lake as a feed's target: what a copy is told of a table that was dropped meanwhile (L4), and
+what becomes of one whose copy cannot be brought level."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,10 +11,11 @@ import pytest
 from lockgate.endpoints.delta.death import table_dead
 from lockgate.endpoints.delta.delete import delete
 from lockgate.endpoints.delta.lake import Lake
+from lockgate.endpoints.delta.land import CopyTorn
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.sink import LakeSink
 from lockgate.endpoints.delta.sink_tables import LakeTable
-from lockgate.model.apply import ApplyError
+from lockgate.model.apply import ApplyError, Receipt
 from lockgate.model.floors import Refusal
 from lockgate.model.ids import Token
 from lockgate.model.spans import TRIGGER_SPEC, Birth, SpanSpec
@@ -89,3 +91,27 @@ def test_a_table_that_is_gone_before_it_is_copied_is_claimed_again_and_not_read(
     assert read == 0
     target._sink.claim(SPAN, TOKEN)
     assert target._sink.rows.spans()["s1"].dropped, "and then it passes its changes by"
+
+
+def test_a_table_whose_copy_is_torn_is_begun_anew_and_copied_again(
+    target: LakeTarget, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = target._sink
+    sink.copies.plan("s1", TOKEN, [(None, None)])
+    sink.copies.chunk_landed("s1", TOKEN, 0, (), 0, 0, "1:1:")
+    assert sink.copies.land("s1", TOKEN, 150) is None
+    torn = ApplyError.of(CopyTorn("gone", object_="t", hint="", operation="land changes"))
+    monkeypatch.setattr(targets, "land_items", lambda *_: [Receipt("s1", error=torn)])
+    monkeypatch.setattr(target, "_item", lambda *_: None)
+    monkeypatch.setattr(target, "_as", lambda _: T)
+    target._context.copies = SimpleNamespace(  # type: ignore[misc]
+        look=lambda _: {"public.t": SimpleNamespace(shape=None)}, end_of_log=lambda: 170
+    )
+    one = SimpleNamespace(span="s1", token=TOKEN, table="public.t", copy_in_doubt=False)
+    work = SimpleNamespace(running=one, to=160)
+    [heard] = target.apply(None, [work])  # type: ignore[arg-type,list-item]
+    assert (heard.refusal, heard.error) == (Refusal.MOVED, None)
+    assert one.copy_in_doubt, "what it asks with its next claim, and then it is copied"
+    row = sink.rows.spans()["s1"]
+    assert (row.incarnation, row.copied) == (170, False)
+    assert Lake(place).live("public.t") == Lake(place).place("public.t", 100), "for readers"

@@ -12,7 +12,7 @@ How stable takes in what ingest has: `draining`.
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 import msgspec
@@ -72,6 +72,8 @@ _BEGINS: Final = "lockgate.begins"
 """In the notes of ingest: from where on it has changes."""
 _DROPPED: Final = "lockgate.dropped"
 """In the notes of ingest: columns that the source has dropped, and where."""
+_SNAPSHOTS: Final = "lockgate.snapshots"
+"""In the notes of stable: under which its first copy was read."""
 PRUNE_EVERY: Final = 20
 """Commits of ingest from one look for what stable has by now to the next."""
 _STATISTICS: Final = {"delta.dataSkippingNumIndexedCols": "-1"}
@@ -321,8 +323,20 @@ class LayeredTable:
 
     # --- the first copy, and columns ------------------------------------------------------------
 
+    @property
+    def snapshots(self) -> tuple[str, ...]:
+        """Of the source, under which the first copy was read; none: nobody has noted any.
+        Changes up to `settled` that they have seen are in the rows."""
+        noted = self.stable.notes.get(_SNAPSHOTS)
+        return msgspec.json.decode(noted or "[]", type=tuple[str, ...])
+
     def land_copy(
-        self, token: Token, files: list[DataFile], position: Position, settled: Position
+        self,
+        token: Token,
+        files: list[DataFile],
+        position: Position,
+        settled: Position,
+        snapshots: Sequence[str] = (),
     ) -> Marks:
         """Let stable be these files, which lie in its directory, as of a position. Landed: nothing.
 
@@ -345,6 +359,9 @@ class LayeredTable:
             check_there(self._stable_place, files)
             return [added(file) for file in files]
 
+        # Under the token that lands the rows: nobody else's rows come between the two commits.
+        if not self.stable.look().settled and self.snapshots != tuple(snapshots):
+            self.stable.note(token, {_SNAPSHOTS: msgspec.json.encode(snapshots).decode()})
         return self.stable.commit(token, actions, position=position, settled=settled)
 
     def follow_ingest(self, token: Token) -> Marks:

@@ -110,9 +110,10 @@ class SinkCopies:
                 raise NoLeader(self._label)
             table = self._tables.open(row)
             files = [file for chunk in row.chunks for file in chunk.files]
+            snapshots = list(dict.fromkeys(c.snapshot for c in row.chunks if c.snapshot))
             try:
                 table.stable.claim(leader)
-                table.land_copy(leader, files, _begins(row), settled)
+                table.land_copy(leader, files, _begins(row), settled, snapshots)
             except TableDead:
                 raise
             except StaleOwner as error:  # of the lake, not of the span

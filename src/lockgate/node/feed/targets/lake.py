@@ -8,7 +8,7 @@ import msgspec
 
 from lockgate.endpoints.delta.fenced import TableDead
 from lockgate.endpoints.delta.files import DataFile
-from lockgate.endpoints.delta.land import LandItem
+from lockgate.endpoints.delta.land import CopyTorn, LandItem
 from lockgate.endpoints.delta.rows import ChunkRow, SpanRow
 from lockgate.endpoints.delta.sink import LakeSink
 from lockgate.endpoints.delta.sink_tables import LakeTable
@@ -110,9 +110,7 @@ class LakeTarget:
             elif row.dropped:
                 done.append(self._passed(work))
             elif not row.copied:
-                # Begun anew since it was claimed: a claim tells, and the copy begins.
-                work.running.copy_in_doubt = True
-                done.append(Applied(work, refusal=Refusal.MOVED))
+                done.append(self._to_be_copied(work))
             else:
                 items.append((work, self._item(work, row)))
         receipts = land_items(spark, [item for _, item in items], self._context.tag)
@@ -120,9 +118,24 @@ class LakeTarget:
             if receipt.applied:
                 self._sink.landed(work.running.span, work.running.token, work.to)
                 done.append(self._moved(work, receipt.changes))
+            elif receipt.error is not None and receipt.error.code == CopyTorn.code:
+                done.append(self._begun_anew(work))
             else:
                 done.append(Applied(work, receipt.changes, receipt.refusal, receipt.error))
         return done
+
+    def _to_be_copied(self, work: Work) -> Applied:
+        """Begun anew since it was claimed: a claim tells, and the copy begins."""
+        work.running.copy_in_doubt = True
+        return Applied(work, refusal=Refusal.MOVED)
+
+    def _begun_anew(self, work: Work) -> Applied:
+        """Its copy cannot be brought level with the log. Readers have an older state, if any."""
+        try:
+            self.empty(work.running, whole=True)
+        except LockgateError as error:
+            return Applied(work, error=ApplyError.of(error))
+        return self._to_be_copied(work)
 
     def _passed(self, work: Work) -> Applied:
         """Its table was dropped here: there is nothing to write."""
@@ -249,8 +262,8 @@ class LakeTarget:
         ]
 
     def _landed(self, done: CopyOutcome) -> CopyOutcome:
-        """Let the table have what was copied. Changes that the snapshot has seen come once more,
-        and change nothing: a row is what its last change says."""
+        """Let the table have what was copied, and know under which snapshots: whoever lands changes
+        asks the table, not the engine."""
         if done.error is not None and done.error.code == TableDead.code:
             # It was dropped, and its files are going: claimed again, the span learns of it.
             return msgspec.structs.replace(done, error=None, refusal=Refusal.MOVED)
