@@ -71,7 +71,7 @@ def measure(case: Case, directory: Path) -> tuple[Figure, ...]:
             began = time.perf_counter()
             found[name] = _aggregate(way())
             taken[name].append(time.perf_counter() - began)
-    spark.stop()
+    _end(spark)
     if found[MERGED] != found[SOURCE] or found[MERGED] == found[STABLE]:
         raise RuntimeError(f"the rows are not what they should be: {found}")
     spent = {name: statistics.median(some[WARM:]) for name, some in taken.items()}
@@ -81,6 +81,14 @@ def measure(case: Case, directory: Path) -> tuple[Figure, ...]:
         Figure(RATIO, round(spent[MERGED] / spent[STABLE], 3), ""),
         Figure(f"{SOURCE}, by stable alone", round(spent[SOURCE] / spent[STABLE], 3), ""),
     )
+
+
+def _end(spark: "SparkSession") -> None:
+    """Wait for its Java process: the time of one that nobody has waited for is told as others'."""
+    java = spark.sparkContext._gateway.proc
+    spark.stop()
+    java.stdin.close()
+    java.wait()
 
 
 def _spark(directory: Path) -> "SparkSession":
