@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 from lockgate.endpoints.postgres.schema.discover import (
+    describe,
     discover,
     findings,
     hold_still,
@@ -110,6 +111,28 @@ def test_only_tables_that_could_be_chosen_are_listed(source: psycopg.Connection)
 def test_a_missing_table_is_named(source: psycopg.Connection) -> None:
     with pytest.raises(ObjectMissing, match=r"no such table \(public\.nope"):
         discover(source, [TableName("public", "nope")])
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["DROP INDEX name", "ALTER INDEX name RENAME TO second", "ALTER TABLE other RENAME TO third"],
+)
+def test_a_table_that_changes_in_the_middle_of_a_look_is_never_half_of_each(
+    source: psycopg.Connection, database: str, change: str
+) -> None:
+    """Of an older snapshot, the catalog's rows are of before and what its functions say of now."""
+    source.execute(
+        "CREATE TABLE other (id int PRIMARY KEY);"
+        "CREATE TABLE t (id int PRIMARY KEY, n int REFERENCES other); CREATE INDEX name ON t (n)"
+    )
+    name = TableName("public", "t")
+    with psycopg.connect(database) as late:
+        late.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        late.execute("SELECT 1")
+        source.execute(change)
+        with pytest.raises(EndpointBusy, match="while they are looked at"):
+            describe(late, [name])
+    assert [each.table for each in describe(source, [name]).values()] == [name]
 
 
 def test_a_partition_is_no_table_of_its_own(source: psycopg.Connection) -> None:

@@ -94,7 +94,8 @@ _COLUMNS: Final = f"""(
 )"""
 
 # pg_get_indexdef writes `CREATE [UNIQUE] INDEX name ON [ONLY] table USING …`: the part before
-# USING is written once more, to know where it ends whatever the names contain.
+# USING is written once more, to know where it ends whatever the names contain. What such functions
+# say is of now, all else is of the statement's snapshot: NULL where the two do not fit together.
 _INDEXES: Final = f"""(
     SELECT coalesce(jsonb_agg(jsonb_build_object(
         'oid', i.indexrelid::int8, 'name', ic.relname,
@@ -120,13 +121,15 @@ _INDEXES: Final = f"""(
                 WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
                   AND d.refclassid = 'pg_class'::regclass
                   AND d.refobjid = i.indrelid AND d.refobjsubid = la.attnum))),
-        'tail', substr(pg_get_indexdef(i.indexrelid), 1 + length(
-            CASE WHEN i.indisunique THEN 'CREATE UNIQUE INDEX ' ELSE 'CREATE INDEX ' END
-            || quote_ident(ic.relname)
-            || CASE WHEN ic.relkind = 'I' THEN ' ON ONLY ' ELSE ' ON ' END
-            || quote_ident(n.nspname) || '.' || quote_ident(c.relname) || ' '))
+        'tail', CASE WHEN starts_with(d.whole, d.head)
+            THEN substr(d.whole, 1 + length(d.head)) END
     ) ORDER BY ic.relname), '[]')
     FROM pg_index i JOIN pg_class ic ON ic.oid = i.indexrelid
+    CROSS JOIN LATERAL (SELECT pg_get_indexdef(i.indexrelid) AS whole,
+        CASE WHEN i.indisunique THEN 'CREATE UNIQUE INDEX ' ELSE 'CREATE INDEX ' END
+        || quote_ident(ic.relname)
+        || CASE WHEN ic.relkind = 'I' THEN ' ON ONLY ' ELSE ' ON ' END
+        || quote_ident(n.nspname) || '.' || quote_ident(c.relname) || ' ' AS head) d
     WHERE i.indrelid = c.oid AND i.indislive AND i.indisvalid
 )"""
 
@@ -138,18 +141,19 @@ _CONSTRAINTS: Final = f"""(
         'columns', {_NAMES.format(numbers="k.conkey", table="k.conrelid")},
         'validated', k.convalidated,
         'definition', CASE WHEN k.contype = 'f'
-            THEN left(d.whole, strpos(d.whole, d.middle) - 1) ELSE d.whole END,
+            THEN left(d.whole, d.at - 1) ELSE d.whole END,
         'references', CASE WHEN k.contype = 'f' THEN jsonb_build_array(fn.nspname, fc.relname) END,
         'tail', CASE WHEN k.contype = 'f'
-            THEN regexp_replace(substr(d.whole, strpos(d.whole, d.middle) + length(d.middle)),
-                                ' NOT VALID$', '') ELSE '' END,
+            THEN regexp_replace(substr(d.whole, d.at + length(d.middle)), ' NOT VALID$', '')
+            ELSE '' END,
         'referenced_columns', {_NAMES.format(numbers="k.confkey", table="k.confrelid")}
     ) ORDER BY k.conname), '[]')
     FROM pg_constraint k
     LEFT JOIN pg_class fc ON fc.oid = k.confrelid
     LEFT JOIN pg_namespace fn ON fn.oid = fc.relnamespace
     CROSS JOIN LATERAL (SELECT pg_get_constraintdef(k.oid) AS whole,
-        ' REFERENCES ' || quote_ident(fn.nspname) || '.' || quote_ident(fc.relname) AS middle) d
+        ' REFERENCES ' || quote_ident(fn.nspname) || '.' || quote_ident(fc.relname) AS middle) w
+    CROSS JOIN LATERAL (SELECT w.*, nullif(strpos(w.whole, w.middle), 0) AS at) d
     WHERE k.conrelid = c.oid AND k.contype IN ('p', 'u', 'c', 'x', 'f') AND k.conparentid = 0
 )"""
 

@@ -9,7 +9,7 @@ they are meanwhile: `hold_still`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import msgspec
@@ -21,7 +21,7 @@ from lockgate.endpoints.postgres.schema.catalog import DESCRIBE
 from lockgate.endpoints.postgres.schema.definitions import TableDefinition
 from lockgate.endpoints.postgres.schema.identifiers import identifier
 from lockgate.endpoints.postgres.schema.notes import Note
-from lockgate.model.errors import ObjectMissing, UsageError
+from lockgate.model.errors import EndpointBusy, ObjectMissing, UsageError
 from lockgate.model.tables import Identity, TableName
 from lockgate.model.value import Value
 
@@ -54,6 +54,9 @@ _DESCRIBE: Final = (
 )
 
 DEFINITION: Final = msgspec.json.Decoder(TableDefinition)
+
+_LOOKS: Final = 5
+"""So often tables are looked at that others change meanwhile."""
 
 _OIDS: Final = """
 SELECT c.oid, n.nspname, c.relname
@@ -151,10 +154,23 @@ def describe(
 
 
 def describe_oids(connection: psycopg.Connection, oids: Sequence[int]) -> list[TableDefinition]:
-    """The definitions of the tables with these numbers; inside `bare_names`."""
-    # As text: the driver would make Python objects of the JSON first.
-    query = connection.execute(_DESCRIBE, (list(oids),))
-    return [DEFINITION.decode(row[0]) for row in query]
+    """The definitions of the tables with these numbers; inside `bare_names`.
+
+    EndpointBusy when tables change as often as they are looked at, or in a transaction whose
+    snapshot is from before such a change.
+    """
+    for _ in range(_LOOKS):
+        # As text: the driver would make Python objects of the JSON first.
+        query = connection.execute(_DESCRIBE, (list(oids),))
+        # Somebody renamed or dropped something in the middle of it: the parts do not fit.
+        with suppress(msgspec.ValidationError):
+            return [DEFINITION.decode(row[0]) for row in query]
+    raise EndpointBusy(
+        "tables are renamed, altered or dropped while they are looked at",
+        object_=_label(connection),
+        hint="ask again when that is over",
+        operation="read the catalog",
+    )
 
 
 def sizes(
