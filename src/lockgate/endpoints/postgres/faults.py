@@ -129,7 +129,15 @@ _VALUE: Final = _Rule(
     "a value does not fit the target",
     "see that the target's column has the source's type, then resume",
 )
+_GOING: Final = _Rule(
+    EndpointBusy,
+    "somebody dropped or renamed what was just looked at",
+    "it is tried again",
+)
 _OTHER: Final = _Rule(Terminal, "the server refused", "see the server's message")
+
+_GOING_WORDS: Final = re.compile(r"could not open relation with OID|cache lookup failed for")
+"""Of an internal error (XX000), whose words no server translates."""
 
 _BY_STATE: Final = {
     "08P01": _OTHER,  # a protocol violation is a bug, and repeats
@@ -215,6 +223,8 @@ def fault(
         )
     if state:
         rule = _BY_STATE.get(state) or _BY_CLASS.get(state[:2], _OTHER)
+        if state == "XX000" and _GOING_WORDS.match(why):
+            rule = _GOING
     else:
         # Without a state the word is the driver's: a lost connection, or a wrong call of ours.
         rule = _GONE if isinstance(error, psycopg.OperationalError) else _OTHER

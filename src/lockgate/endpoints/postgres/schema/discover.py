@@ -9,7 +9,7 @@ they are meanwhile: `hold_still`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 import msgspec
@@ -30,7 +30,6 @@ __all__ = [
     "TableSize",
     "bare_names",
     "describe",
-    "describe_oids",
     "discover",
     "findings",
     "hold_still",
@@ -144,33 +143,48 @@ def discover(
 def describe(
     connection: psycopg.Connection, names: Sequence[TableName]
 ) -> dict[TableName, TableDefinition]:
-    """The definitions of those of the named tables that exist, by name, in the names' order."""
-    columns = [name.schema for name in names], [name.name for name in names]
-    with faults(object_=_label(connection), operation="read the catalog"), bare_names(connection):
-        oids = [row[0] for row in connection.execute(_OIDS, columns)]
-        found = describe_oids(connection, oids)
-    by_name = {definition.table: definition for definition in found}
-    return {name: by_name[name] for name in names if name in by_name}
-
-
-def describe_oids(connection: psycopg.Connection, oids: Sequence[int]) -> list[TableDefinition]:
-    """The definitions of the tables with these numbers; inside `bare_names`.
+    """The definitions of those of the named tables that exist, by name, in the names' order.
 
     EndpointBusy when tables change as often as they are looked at, or in a transaction whose
     snapshot is from before such a change.
     """
-    for _ in range(_LOOKS):
-        # As text: the driver would make Python objects of the JSON first.
-        query = connection.execute(_DESCRIBE, (list(oids),))
-        # Somebody renamed or dropped something in the middle of it: the parts do not fit.
-        with suppress(msgspec.ValidationError):
-            return [DEFINITION.decode(row[0]) for row in query]
-    raise EndpointBusy(
-        "tables are renamed, altered or dropped while they are looked at",
-        object_=_label(connection),
-        hint="ask again when that is over",
-        operation="read the catalog",
-    )
+    columns = [name.schema for name in names], [name.name for name in names]
+    found: list[TableDefinition] = []
+    for look in range(_LOOKS):
+        try:
+            with _reading(connection), bare_names(connection):
+                oids = [row[0] for row in connection.execute(_OIDS, columns)]
+                found = _described(connection, oids)
+            break
+        except EndpointBusy as busy:
+            # Of a table that is going, the server's functions say that it cannot be opened.
+            going = isinstance(busy.__cause__, psycopg.errors.InternalError_)
+            if not (going or isinstance(busy, _Overtaken)) or look == _LOOKS - 1:
+                raise
+    by_name = {definition.table: definition for definition in found}
+    return {name: by_name[name] for name in names if name in by_name}
+
+
+class _Overtaken(EndpointBusy):
+    """Somebody renamed or dropped something in the middle of a look: its parts do not fit."""
+
+
+def _described(connection: psycopg.Connection, oids: Sequence[int]) -> list[TableDefinition]:
+    # As text: the driver would make Python objects of the JSON first.
+    query = connection.execute(_DESCRIBE, (list(oids),))
+    try:
+        return [DEFINITION.decode(row[0]) for row in query]
+    except msgspec.ValidationError as error:
+        raise _Overtaken(
+            "tables are renamed, altered or dropped while they are looked at",
+            object_=_label(connection),
+            hint="ask again when that is over",
+            operation="read the catalog",
+        ) from error
+
+
+def _reading(connection: psycopg.Connection) -> AbstractContextManager[None]:
+    return faults(object_=_label(connection), operation="read the catalog")
 
 
 def sizes(
