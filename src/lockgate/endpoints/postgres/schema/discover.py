@@ -9,7 +9,7 @@ they are meanwhile: `hold_still`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -150,9 +150,10 @@ def describe(
     """
     columns = [name.schema for name in names], [name.name for name in names]
     found: list[TableDefinition] = []
+    label = _label(connection)
     for look in range(_LOOKS):
         try:
-            with _reading(connection), bare_names(connection):
+            with faults(object_=label, operation="read the catalog"), bare_names(connection):
                 oids = [row[0] for row in connection.execute(_OIDS, columns)]
                 found = _described(connection, oids)
             break
@@ -181,10 +182,6 @@ def _described(connection: psycopg.Connection, oids: Sequence[int]) -> list[Tabl
             hint="ask again when that is over",
             operation="read the catalog",
         ) from error
-
-
-def _reading(connection: psycopg.Connection) -> AbstractContextManager[None]:
-    return faults(object_=_label(connection), operation="read the catalog")
 
 
 def sizes(
