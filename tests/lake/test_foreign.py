@@ -4,9 +4,10 @@ import datetime as dt
 import decimal
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
 
 import lockgate
 from lockgate.endpoints.delta.changes import OP, POSITION, PUT, SEQ, ingest_schema
@@ -90,3 +91,40 @@ def test_polars_delta_rs_and_both_our_readers_give_the_same_rows(
     then = pa.table(DeltaTable(url, version=1).to_pyarrow_table()).cast(WIDE)
     assert older.sort_by("id").equals(then.sort_by("id"))
     assert older.num_rows == 3
+
+
+def test_a_large_table_is_written_so_that_everybody_reads_it(spark: Spark, tmp_path: Path) -> None:
+    """Differences, dictionaries and decimals as whole numbers are for files of many rows only."""
+    count = 60_000
+    keys = np.arange(count)
+    ends = np.array([-(2**31), 2**31 - 1, 0, -1])
+    plain = pa.table(
+        {
+            "id": pa.array(keys, pa.int64()),
+            "jumps": pa.array(np.concatenate([keys[: count - 4], ends]), pa.int32()),
+            "price": pa.array(keys % 7_000).cast(pa.decimal128(19, 0)).cast(pa.decimal128(12, 2)),
+            "at": pa.array(keys * 1_000_003, pa.timestamp("us", "UTC")),
+            "state": pa.array([None, "new", "paid"] * (count // 3)),
+        }
+    )
+    place = Lake(Place(str(tmp_path), "lake")).place("public.large", 1)
+    schema = plain.schema
+    table = LayeredTable.create(place, "h", schema, ["id"], LEADER, DISPATCHER, 1, settled=1)
+    numbers = pa.array(keys + 2)
+    landed = plain.append_column(POSITION, numbers).append_column(SEQ, numbers)
+    landed = landed.append_column(OP, pa.array([PUT] * count))
+    wanted = ingest_schema(schema)
+    table.land(DISPATCHER, landed.select(wanted.names).cast(wanted), count + 2)
+    table.drain(LEADER)
+    url = f"{place.url}/stable"
+    ours = lockgate.lake.read(spark.session, str(tmp_path), "public.large")
+    found = {
+        "polars": pl.read_delta(url).to_arrow(),
+        "delta-rs": pa.table(DeltaTable(url).to_pyarrow_table()),
+        "its own engine": pa.table(
+            QueryBuilder().register("t", DeltaTable(url)).execute("SELECT * FROM t").read_all()
+        ),
+        "Spark": ours.toArrow(),
+    }
+    for reader, rows in found.items():
+        assert rows.select(schema.names).cast(schema).sort_by("id").equals(plain), reader

@@ -1,7 +1,6 @@
 """Bad days of a lake's storage: said clearly, on that table alone, and nothing is lost."""
 
 import errno
-import itertools
 import multiprocessing
 import os
 import stat
@@ -14,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lockgate.endpoints.delta import files
+from lockgate.endpoints.delta import files, parts
 from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
@@ -93,26 +92,24 @@ def test_a_disk_that_is_full_stops_a_drain_and_loses_nothing(disk: SmallDisk) ->
     assert rows_in(writer.table.read()) == writer.rows
 
 
+@pytest.mark.parametrize(
+    ("writes", "name"),
+    [(parts.pa.ipc, "new_stream"), (files.pq, "ParquetWriter")],
+    ids=["states", "rewritten file"],
+)
 def test_no_room_at_any_write_of_a_drain_is_said_the_same(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch, writes: Any, name: str
 ) -> None:
     writer = _writer(place)
     writer.put(1, 2)
 
-    real = files.pq.ParquetWriter
-    for room in (0, 1):  # for the states, and not for the rewritten file
-        begun = itertools.count()
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        def nearly_full(*args: Any, begun: Any = begun, room: int = room, **how: Any) -> Any:
-            if next(begun) >= room:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return real(*args, **how)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(files.pq, "ParquetWriter", nearly_full)
-            with pytest.raises(StorageFull):
-                writer.table.drain(LEADER)
-        assert next(begun) == room + 1
+    with monkeypatch.context() as patched:
+        patched.setattr(writes, name, full)
+        with pytest.raises(StorageFull):
+            writer.table.drain(LEADER)
     writer.table.drain(LEADER)
     assert rows_in(writer.table.read()) == writer.rows
 

@@ -69,12 +69,7 @@ def plan_compaction(table: LayeredTable) -> Compaction | None:
     schema = to_wire(table.stable.schema)
     orders = tuple(
         RewriteOrder(
-            tuple(file.path for file in group),
-            "",
-            0,
-            tuple(table.key),
-            schema,
-            drain_plan.ROWS_MAX,
+            tuple(file.path for file in group), None, tuple(table.key), schema, drain_plan.ROWS_MAX
         )
         for group in found
     )

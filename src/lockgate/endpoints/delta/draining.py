@@ -20,10 +20,10 @@ from lockgate.endpoints.delta.files import (
     check_there,
     live_files,
     removed,
-    write_parts,
 )
 from lockgate.endpoints.delta.lake import WORK
 from lockgate.endpoints.delta.marks import Marks
+from lockgate.endpoints.delta.parts import Part, write_parts
 from lockgate.endpoints.delta.rewrite import RewriteOrder
 from lockgate.endpoints.delta.schemas import to_wire
 from lockgate.model.errors import Transient
@@ -128,28 +128,29 @@ def plan(table: "LayeredTable", rows_max: int = DRAIN_ROWS_MAX) -> DrainPlan | N
     seen = _cut(seen, rows_max)
     states, wiped = last_states(table.changes(seen), table.key)
     rewrites = plan_rewrites(list(seen.stable), states, table.key, wiped=wiped)
-    path = _written(table, states, rewrites)
+    parts = _written(table, states, rewrites)
     key, schema = tuple(table.key), to_wire(table.stable.schema)
     orders = tuple(
         RewriteOrder(
-            tuple(file.path for file in rewrite.kept), path, part, key, schema, rewrite.file_rows
+            tuple(file.path for file in rewrite.kept), part, key, schema, rewrite.file_rows
         )
-        for part, rewrite in enumerate(rewrites)
+        for part, rewrite in zip(parts, rewrites, strict=True)
     )
     old = tuple(file for rewrite in rewrites for file in rewrite.files)
+    path = parts[0].path if parts else ""
     return DrainPlan(seen.drained, seen.position, states.num_rows, orders, old, path)
 
 
-def _written(table: "LayeredTable", states: pa.Table, rewrites: list[Rewrite]) -> str:
-    """The file in which every rewrite finds its states; empty when there are none."""
+def _written(table: "LayeredTable", states: pa.Table, rewrites: list[Rewrite]) -> list[Part]:
+    """Where every rewrite finds its states."""
     if not rewrites:
-        return ""
+        return []
     # Taken once and cut: one go over all columns, not one for each rewrite.
     states = states.take(pa.array(np.concatenate([rewrite.rows for rewrite in rewrites])))
     ends = np.cumsum([len(rewrite.rows) for rewrite in rewrites]).tolist()
     cuts = zip([0, *ends], ends, strict=False)
-    parts = [states.slice(start, end - start) for start, end in cuts]
-    return write_parts(table.place.child(WORK), parts)
+    tables = [states.slice(start, end - start) for start, end in cuts]
+    return write_parts(table.place.child(WORK), tables)
 
 
 def land(table: "LayeredTable", token: Token, plan: DrainPlan, new: list[DataFile]) -> Drained:

@@ -10,7 +10,7 @@ import itertools
 import operator
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -37,11 +37,9 @@ __all__ = [
     "delete_files",
     "live_files",
     "read_file",
-    "read_part",
     "removed",
     "stream_file",
     "write_file",
-    "write_parts",
     "write_stream",
 ]
 
@@ -119,13 +117,14 @@ def _described(
     edges = {name: _Edges(schema.field(name).type) for name in known}
     with layer_faults("write", place), contextlib.ExitStack() as opened:
         files, base = place.filesystem()
-        writer = None
+        writer, form = None, schema
         for group in groups:
             if writer is None:
                 out = opened.enter_context(files.open_output_stream(f"{base}/{path}"))
                 how = options(group, known)
-                writer = opened.enter_context(pq.ParquetWriter(out, schema, **how))
-            writer.write_table(group, row_group_size=max(1, group.num_rows))
+                form = group.schema
+                writer = opened.enter_context(pq.ParquetWriter(out, form, **how))
+            writer.write_table(conform(group, form), row_group_size=max(1, group.num_rows))
             rows += group.num_rows
             for name, edge in edges.items():
                 edge.take(group[name])
@@ -144,14 +143,19 @@ def _groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
     for piece in pieces:
         if not piece.num_rows:
             continue
-        held.append(piece)
+        held.append(conform(piece, held[0].schema) if held else piece)
         rows += piece.num_rows
         size += piece.nbytes
         if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
-            yield pa.concat_tables(held)
+            yield _joined(held)
             held, rows, size = [], 0, 0
     if held:
-        yield pa.concat_tables(held)
+        yield _joined(held)
+
+
+def _joined(pieces: list[pa.Table]) -> pa.Table:
+    """One dictionary for all of them: the writer takes that of a group over as it is, one only."""
+    return pa.concat_tables(pieces).unify_dictionaries()
 
 
 def read_file(
@@ -171,16 +175,47 @@ def read_file(
             return conform(file.read([name for name in schema.names if name in there]), schema)
 
 
-def stream_file(place: Place, path: str, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The same piece by piece, so that a large file is never in memory as a whole."""
+def stream_file(
+    place: Place, path: str, schema: pa.Schema, coded: Collection[str] = ()
+) -> Iterator[pa.Table]:
+    """The same piece by piece, so that a large file is never in memory as a whole.
+
+    Of the columns `coded`, those that the file has as a dictionary stay so: to spell values out
+    only to look every one up again costs more than all else that is done to such a column.
+    """
     with layer_faults("read", place, path):
         files, base = place.filesystem()
         with files.open_input_file(f"{base}/{path}") as source:
-            file = pq.ParquetFile(source, page_checksum_verification=True)
+            metadata = pq.read_metadata(source)
+            coded = _coded(metadata, coded)
+            file = pq.ParquetFile(
+                source, metadata=metadata, read_dictionary=coded, page_checksum_verification=True
+            )
+            form = _with_codes(schema, coded)
             there = set(file.schema_arrow.names)
             wanted = [name for name in schema.names if name in there]
-            for batch in file.iter_batches(_piece_rows(file.metadata), columns=wanted):
-                yield conform(pa.Table.from_batches([batch]), schema)
+            for batch in file.iter_batches(_piece_rows(metadata), columns=wanted):
+                yield conform(pa.Table.from_batches([batch]), form)
+
+
+def _coded(file: Any, among: Collection[str]) -> list[str]:
+    """The texts of which every group has a dictionary."""
+    groups = [file.row_group(no) for no in range(file.num_row_groups)]
+    return [
+        name
+        for number, name in enumerate(file.schema.names)
+        if name in among
+        and file.schema.column(number).physical_type == "BYTE_ARRAY"
+        and all(group.column(number).has_dictionary_page for group in groups)
+    ]
+
+
+def _with_codes(schema: pa.Schema, names: list[str]) -> pa.Schema:
+    for name in names:
+        field = schema.field(name)
+        coded = field.with_type(pa.dictionary(pa.int32(), field.type))
+        schema = schema.set(schema.get_field_index(name), coded)
+    return schema
 
 
 def _piece_rows(file: Any) -> int:
@@ -206,40 +241,6 @@ def check_there(place: Place, wanted: Iterable[DataFile]) -> None:
                     hint="nothing: nothing was committed, and it is done again",
                     operation="commit",
                 )
-
-
-def write_parts(place: Place, parts: list[pa.Table]) -> str:
-    """One file for several readers: each of the parts is a group of its own, to be read alone."""
-    path = f"{secrets.token_hex(16)}.parquet"
-    try:
-        with layer_faults("write", place):
-            files, base = place.filesystem()
-            files.create_dir(base, recursive=True)
-            with (
-                files.open_output_stream(f"{base}/{path}") as out,
-                pq.ParquetWriter(
-                    out,
-                    parts[0].schema,
-                    # Read once and deleted: all that would make it smaller would be for nobody.
-                    compression="none",
-                    use_dictionary=False,
-                    write_statistics=False,
-                    write_page_checksum=True,
-                ) as writer,
-            ):
-                for part in parts:
-                    writer.write_table(part, row_group_size=max(1, part.num_rows))
-    except BaseException:
-        delete_files(place, [DataFile(path, 0, 0)])
-        raise
-    return path
-
-
-def read_part(place: Place, path: str, part: int) -> pa.Table:
-    with layer_faults("read", place):
-        files, base = place.filesystem()
-        with files.open_input_file(f"{base}/{path}") as source:
-            return pq.ParquetFile(source, page_checksum_verification=True).read_row_group(part)
 
 
 def delete_file(place: Place, path: str) -> None:

@@ -5,7 +5,7 @@ table was dropped, or a drain has put another file in its place and a vacuum cam
 file that the newest state still names is truly missing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 
@@ -40,10 +40,12 @@ def read_data(
         raise why_missing(incarnation, layer, [path], error) from error
 
 
-def stream_data(incarnation: Place, layer: str, path: str, schema: pa.Schema) -> Iterator[pa.Table]:
+def stream_data(
+    incarnation: Place, layer: str, path: str, schema: pa.Schema, coded: Collection[str] = ()
+) -> Iterator[pa.Table]:
     """The same of `stream_file`."""
     try:
-        yield from stream_file(incarnation.child(layer), path, schema)
+        yield from stream_file(incarnation.child(layer), path, schema, coded)
     except ObjectMissing as error:
         raise why_missing(incarnation, layer, [path], error) from error
 

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator
 import msgspec
 import pyarrow as pa
 
-from lockgate.endpoints.delta.files import DataFile, read_part, write_stream
+from lockgate.endpoints.delta.files import DataFile, write_stream
 from lockgate.endpoints.delta.graves import is_buried, is_gone
 from lockgate.endpoints.delta.lake import STABLE, WORK
 from lockgate.endpoints.delta.missing import stream_data, table_dead
+from lockgate.endpoints.delta.parts import Part, read_part
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.schemas import from_wire
 from lockgate.endpoints.delta.weaving import woven
@@ -23,9 +24,8 @@ class RewriteOrder(Value, frozen=True):
 
     files: tuple[str, ...]
     """Whose rows are kept, below the stable table."""
-    states: str
-    """Empty: there are none, the rows stay as they are."""
-    part: int
+    states: Part | None
+    """None: the rows stay as they are."""
     key: tuple[str, ...]
     schema: bytes
     """The columns of the new files."""
@@ -53,20 +53,24 @@ def rewrite(place: Place, order: RewriteOrder) -> list[DataFile]:
     """Write the new files. Nobody sees them before a commit names them."""
     key = list(order.key)
     schema = from_wire(order.schema)
-    pieces = _pieces(place, order.files, schema)
-    if order.states:
-        pieces = woven(pieces, _states(place, order), key, schema)
+    # What a row is known by is compared, for which it has to be spelled out.
+    coded = [name for name in schema.names if name not in key]
+    pieces = _pieces(place, order.files, schema, coded)
+    if order.states is not None:
+        pieces = woven(pieces, _states(place, order.states), key, schema)
     return write_stream(place.child(STABLE), schema, pieces, key[:1], order.file_rows)
 
 
-def _pieces(place: Place, paths: Iterable[str], schema: pa.Schema) -> Iterator[pa.Table]:
+def _pieces(
+    place: Place, paths: Iterable[str], schema: pa.Schema, coded: list[str]
+) -> Iterator[pa.Table]:
     for path in paths:
-        yield from stream_data(place, STABLE, path, schema)
+        yield from stream_data(place, STABLE, path, schema, coded)
 
 
-def _states(place: Place, order: RewriteOrder) -> pa.Table:
+def _states(place: Place, part: Part) -> pa.Table:
     try:
-        return read_part(place.child(WORK), order.states, order.part)
+        return read_part(place.child(WORK), part)
     except ObjectMissing:
         if is_gone(place) or is_buried(place):
             raise table_dead(place) from None

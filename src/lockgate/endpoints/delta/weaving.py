@@ -105,6 +105,7 @@ class _Loom:
 def _together(piece: pa.Table, puts: pa.Table, kept: Index, before: Index) -> pa.Table:
     """The kept rows of the piece, with each put before the row of this number."""
     order = np.insert(kept, np.searchsorted(kept, before), piece.num_rows + np.arange(len(before)))
+    puts = conform(puts, piece.schema)  # whose columns may be dictionaries
     both = pa.concat_batches([*piece.to_batches(), *puts.to_batches()])
     return pa.Table.from_batches([both.take(pa.array(order))])
 
