@@ -1,17 +1,19 @@
-"""Many runs one after another, and what came of them all."""
+"""Many runs, some at a time, and what came of them all."""
 
 import argparse
+import multiprocessing as mp
 import shutil
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from soak.lake.cast import Cast
 from soak.lake.run import Run
 
-__all__ = ["Total", "main", "soak"]
+__all__ = ["Total", "main", "soak", "soak_beside"]
 
 
 class Total:
@@ -26,6 +28,11 @@ class Total:
     @property
     def kills(self) -> int:
         return self.counts["kills"]
+
+    def add(self, other: "Total") -> None:
+        self.runs += other.runs
+        self.counts += other.counts
+        self.violations += other.violations
 
 
 def soak(
@@ -60,6 +67,38 @@ def soak(
     return total
 
 
+def soak_beside(runs: int, kills: int, seed: int, folder: Path, jobs: int, found_max: int) -> Total:
+    """The same, so many at a time: a run mostly waits."""
+    edges = [runs * job // jobs for job in range(jobs + 1)]
+    total = Total()
+    # Spawned, as all who have to do with delta-rs are.
+    with ProcessPoolExecutor(jobs, mp.get_context("spawn")) as pool:
+        parts = [
+            pool.submit(
+                soak,
+                edges[job + 1] - edges[job],
+                kills * edges[job + 1] // runs - kills * edges[job] // runs,
+                seed + edges[job],
+                _made(folder / f"job-{job}"),
+                found_max=found_max,
+                say=_say,
+            )
+            for job in range(jobs)
+        ]
+        for part in parts:
+            total.add(part.result())
+    return total
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
 def main(words: list[str]) -> int:
     """The exit code is 1 when something was found."""
     parser = argparse.ArgumentParser(prog="python -m soak.lake", description=__doc__)
@@ -67,20 +106,14 @@ def main(words: list[str]) -> int:
     parser.add_argument("--kills", type=int, default=120, help="runs with a process killed")
     parser.add_argument("--seed", type=int, default=1, help="of the first run")
     parser.add_argument("--folder", type=Path, help="where lakes are made; in memory, if it can be")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--found-max", type=int, default=10, help="end when so much was found")
     asked = parser.parse_args(words)
     memory = Path("/dev/shm")
     parent = asked.folder or (memory if memory.is_dir() else None)
     folder = Path(tempfile.mkdtemp(prefix="lockgate-lakes-", dir=parent))
     began_s = time.monotonic()
-    total = soak(
-        asked.runs,
-        asked.kills,
-        asked.seed,
-        folder,
-        found_max=asked.found_max,
-        say=lambda line: print(line, flush=True),
-    )
+    total = soak_beside(asked.runs, asked.kills, asked.seed, folder, asked.jobs, asked.found_max)
     minutes = (time.monotonic() - began_s) / 60
     print()
     print(f"{total.runs} runs, {total.kills} kills, {minutes:.1f} minutes")
