@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from lockgate.endpoints.delta.layered import LayeredTable
 
-__all__ = ["LakeReader", "is_lake", "same_rows"]
+__all__ = ["TABLE", "LakeReader", "is_lake", "same_rows"]
 
 TABLE: Final = "public.orders"
 _SUMS: Final = """
