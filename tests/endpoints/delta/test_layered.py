@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lockgate.endpoints.delta import drain_plan
+from lockgate.endpoints.delta import drain_plan, files, layered
 from lockgate.endpoints.delta.changes import OP, POSITION, SEQ, ingest_schema
 from lockgate.endpoints.delta.fenced import TableDead
-from lockgate.endpoints.delta.files import live_files
+from lockgate.endpoints.delta.files import DataFile, live_files
 from lockgate.endpoints.delta.layered import DrainOvertaken, LayeredTable
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.rewrite import rewrite
@@ -146,6 +146,59 @@ def test_a_dropped_table_is_not_drained(table: LayeredTable, writer: Writer) -> 
     table.kill(LEADER)
     with pytest.raises(TableDead):
         table.drain(LEADER)
+
+
+# --- pruning in the owner's name ------------------------------------------------------------------
+
+
+def test_who_prunes_in_the_owners_name_takes_nothing_from_him(
+    table: LayeredTable, writer: Writer, place: Place
+) -> None:
+    writer.put(1, 2)
+    table.drain(LEADER)
+    writer.put(3)
+    before = table.ingest.look()
+    assert LayeredTable.open(place, "h").prune(None) == 1
+    after = table.ingest.look()
+    assert (after.token, after.position) == (before.token, before.position)
+    assert rows_in(table.read()) == writer.rows
+
+
+def test_a_batch_that_meets_somebody_elses_prune_lands_once(
+    table: LayeredTable, writer: Writer, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer.put(1, 2)
+    table.drain(LEADER)
+    pruned: list[int] = []
+
+    def added(file: DataFile) -> Any:
+        if not pruned:  # between the look at the table and the commit
+            pruned.append(LayeredTable.open(place, "h").prune(None))
+        return files.added(file)
+
+    monkeypatch.setattr(layered, "added", added)
+    writer.put(3)
+    assert pruned == [1]
+    assert len(table.snapshot().ingest) == 1
+    assert rows_in(table.read()) == writer.rows
+
+
+def test_a_prune_that_comes_late_gives_nothing_back_to_the_owner_before(
+    table: LayeredTable, writer: Writer, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer.put(1, 2)
+    table.drain(LEADER)
+    newer = Token(6, 1, 1)
+
+    def removed(file: DataFile) -> Any:
+        LayeredTable.open(place, "h").ingest.claim(newer)
+        return files.removed(file)
+
+    monkeypatch.setattr(layered, "removed", removed)
+    assert table.prune(None) == 1
+    assert table.ingest.look().token == newer
+    with pytest.raises(StaleOwner):
+        writer.put(3)
 
 
 # --- what is rewritten ----------------------------------------------------------------------------

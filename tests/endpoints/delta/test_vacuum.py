@@ -10,11 +10,12 @@ from deltalake import DeltaTable, write_deltalake
 
 from lockgate.endpoints.delta import pins, vacuum
 from lockgate.endpoints.delta.fenced import TableDead
-from lockgate.endpoints.delta.files import write_file
+from lockgate.endpoints.delta.files import live_files, write_file
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.missing import FilesMoved
 from lockgate.endpoints.delta.pins import Pinned, holding
 from lockgate.endpoints.delta.place import Place
+from lockgate.endpoints.delta.travel import snapshot_at
 from lockgate.endpoints.delta.vacuum import Vacuumed
 from lockgate.model.errors import DidNotLand
 from tests.support.lake_files import age, data_files
@@ -71,6 +72,39 @@ def test_states_within_the_retention_stay_readable(writer: Writer, place: Place)
     assert done.files == 5
     assert rows_in(writer.table.read(seen)) == then, "it was the newest state a moment ago"
     assert DeltaTable(f"{place.url}/stable", version=seen.stable_version).to_pyarrow_table()
+
+
+def test_of_every_home_what_is_drained_is_taken_out_first_and_stays_readable(place: Place) -> None:
+    """Nothing comes to them any more, and the leader prunes his own alone."""
+    homes = [
+        Writer(
+            LayeredTable.create(place, home, ROWS, ["id", "part"], LEADER, DISPATCHER, settled=1)
+        )
+        for home in ("h", "other")
+    ]
+    for writer in homes:
+        writer.put(1, 2)
+    before = [writer.table.snapshot() for writer in homes]
+    homes[0].table.drain(LEADER)
+    age(place.url, 30 * DAY_S)
+    assert vacuum.vacuum(place).files == 0, "a moment ago it was the newest state"
+    for writer, seen in zip(homes, before, strict=True):
+        writer.table.ingest.look()
+        assert live_files(writer.table.ingest.handle) == []
+        assert rows_in(writer.table.read(seen)) == writer.rows
+        assert rows_in(writer.table.read(snapshot_at(writer.table, 10))) == {(1, "a"): 0}
+    age(place.url, 30 * DAY_S)
+    assert vacuum.vacuum(place).files == 2
+
+
+def test_an_ingest_that_another_program_wrote_to_is_left_alone(place: Place) -> None:
+    writer = Writer(LayeredTable.create(place, "h", ROWS, ["id", "part"], LEADER, DISPATCHER))
+    writer.put(1, 2)
+    writer.table.drain(LEADER)
+    DeltaTable(f"{place.url}/ingest-h").delete("id = 1")
+    version = writer.table.ingest.look().version
+    vacuum.vacuum(place)
+    assert writer.table.ingest.look().version == version
 
 
 def test_what_was_just_written_is_not_taken_for_left_over(writer: Writer, place: Place) -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from lockgate.endpoints.delta.compact import Compacted
+from lockgate.endpoints.delta.files import live_files
 from lockgate.endpoints.delta.lake import Lake
 from lockgate.endpoints.delta.layered import Drained, LayeredTable
 from lockgate.endpoints.delta.place import Place
+from lockgate.model.errors import EndpointUnavailable
 from lockgate.model.ids import Token
 from lockgate.model.lake import WorkKind, WorkOutcome
 from lockgate.model.lake_instructions import RunWork
@@ -85,3 +87,35 @@ def test_a_drain_that_was_overtaken_goes_on_with_what_is_left(place: Place, writ
     ended = Workbench(place, "h", rewriter, 0).run(DRAIN, lambda: False)
     assert ended.outcome is WorkOutcome.DONE
     assert position(writer) == writer.position
+
+
+def test_what_was_drained_is_out_of_ingest_though_no_batch_comes_any_more(
+    place: Place, writer: Writer
+) -> None:
+    writer.table.drain(LEADER)  # and whoever did it was killed before he pruned
+    bench = Workbench(place, "h", Here(), 0)
+    assert bench.run(DRAIN, lambda: False).outcome is WorkOutcome.NOTHING
+    assert _waiting(writer) == 0
+    writer.put(7)
+    assert _waiting(writer) == 1
+    assert bench.run(DRAIN, lambda: False).outcome is WorkOutcome.DONE
+    assert _waiting(writer) == 0
+    version = writer.table.ingest.look().version
+    assert bench.run(DRAIN, lambda: False).outcome is WorkOutcome.NOTHING
+    assert writer.table.ingest.look().version == version, "nothing to prune costs no commit"
+
+
+def test_a_drain_is_done_whatever_comes_of_the_pruning(
+    place: Place, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> int:
+        raise EndpointUnavailable("it is away", object_="lake", hint="", operation="commit")
+
+    monkeypatch.setattr(LayeredTable, "prune", away)
+    ended = Workbench(place, "h", Here(), 0).run(DRAIN, lambda: False)
+    assert (ended.outcome, ended.trouble) == (WorkOutcome.DONE, None)
+
+
+def _waiting(writer: Writer) -> int:
+    writer.table.ingest.look()
+    return len(live_files(writer.table.ingest.handle))

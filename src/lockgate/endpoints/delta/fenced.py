@@ -150,7 +150,7 @@ class FencedTable:
 
     def commit(
         self,
-        token: Token,
+        token: Token | None,
         actions: Callable[[Marks], Sequence[Action] | None],
         *,
         position: Position | None = None,
@@ -159,7 +159,8 @@ class FencedTable:
         """Land what `actions` answers for the state it is asked about, with the position.
 
         It is asked again after a clash, for another state; what it raises ends the commit. When it
-        answers None there is nothing to do, the position included.
+        answers None there is nothing to do, the position included. Without a token it is done in
+        the owner's name, whoever that is: for what is right whoever owns the table.
         """
         return self._land(token, self._exchange(actions), position=position, settled=settled)
 

@@ -262,17 +262,22 @@ class LayeredTable:
         if both != known:
             self.ingest.note(token, {_DROPPED: msgspec.json.encode(both).decode()})
 
-    def prune(self, token: Token) -> int:
-        """Take what stable has by now out of ingest; how many files that were."""
+    def prune(self, token: Token | None) -> int:
+        """Take what stable has by now out of ingest; how many files that were.
+
+        Without a token it is done in the owner's name, whoever that is: for who has drained. Stable
+        gives nothing back, so however late that comes, it is as right as when it was begun. The
+        table stays its owner's, and a batch of his that clashes with it lands after it.
+        """
         self.ingest.note(token, _OF_INGEST)
         drained = self.stable.look().position
         gone: list[DataFile] = []
 
-        def actions(_: Marks) -> list[Any]:
+        def actions(_: Marks) -> list[Any] | None:
             gone[:] = [
                 file for file in live_files(self.ingest.handle) if not may_follow(file, drained)
             ]
-            return [removed(file) for file in gone]
+            return [removed(file) for file in gone] or None
 
         self.ingest.commit(token, actions)
         return len(gone)

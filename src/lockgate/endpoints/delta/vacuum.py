@@ -10,19 +10,27 @@ Of the files in a layer's directory those stay that
 All else goes: files of older states, and files of drains and batches that never came to a commit.
 Before a first copy has landed it may be under way for days, and stable's directory is left alone.
 So is a layer in which another program changed rows: what it was before is still wanted.
+
+Before all that, what stable has by now is taken out of every ingest. Who lands batches does so, and
+who drains; but to a table may come nothing more, and who drained it leads another home, or was
+killed before he came to it.
 """
 
+import contextlib
 from collections.abc import Iterator
 from typing import Final
 
 from lockgate.endpoints.delta.fenced import FencedTable
 from lockgate.endpoints.delta.files import live_files
+from lockgate.endpoints.delta.foreign import ForeignCommit
 from lockgate.endpoints.delta.lake import INGEST, STABLE, WORK, homes_of
+from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.log_files import LogFiles
 from lockgate.endpoints.delta.missing import table_dead
 from lockgate.endpoints.delta.pins import PINS, Layers, condemn, condemned, live_pins, sweep_pins
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.store_time import Found, delete_all, files_in, store_now_s
+from lockgate.model.errors import NotFound
 from lockgate.model.value import Value
 
 __all__ = ["GRACE_S", "RETENTION_S", "Vacuumed", "vacuum"]
@@ -50,6 +58,7 @@ def vacuum(place: Place, retention_s: float = RETENTION_S, grace_s: float = GRAC
     """
     if FencedTable.open(place.child(STABLE)).look().dead:
         raise table_dead(place)
+    _prune(place)
     now_s = store_now_s(place)
     held = _held(place, now_s)
     found = {
@@ -81,6 +90,13 @@ def vacuum(place: Place, retention_s: float = RETENTION_S, grace_s: float = GRAC
         if layer != WORK
     )
     return Vacuumed(files, size, logs)
+
+
+def _prune(place: Place) -> None:
+    for home in homes_of(place):
+        # Not made yet; or left alone, see above.
+        with contextlib.suppress(NotFound, ForeignCommit):
+            LayeredTable.open(place, home).prune(None)
 
 
 def _held(place: Place, now_s: float) -> set[tuple[str, str]]:

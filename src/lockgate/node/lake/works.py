@@ -1,5 +1,6 @@
 """One piece of work on one table of a lake, and how it ended."""
 
+import contextlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Final, NamedTuple, Protocol
@@ -113,6 +114,10 @@ class Workbench:
             if drained is None:
                 break
             done, to = True, drained.to
+        # A feed prunes with its batches, and to this table none may come any more. The drain is
+        # done whatever comes of it: a vacuum finds what is left.
+        with contextlib.suppress(LockgateError):
+            table.prune(None)
         return Ended(WorkOutcome.DONE if done else WorkOutcome.NOTHING, drained_to=to)
 
     def _compact(self, work: RunWork, _: Callable[[], bool]) -> Ended:
