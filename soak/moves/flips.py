@@ -1,11 +1,12 @@
 """There and back under load, by writers that follow the routes.
 
-Each writer goes where the routes say and keeps its ledger (`ledger`). In the end every row that was
-acknowledged is there once, at both sides. And nobody is refused but while he has to be:
+Each writer goes where the routes say and keeps its ledger (`ledger`). In the end every key is, at
+both sides, what the last acknowledged change made of it (`judge`). And nobody is refused but while
+he has to be:
 
 - before a flip is asked for, nobody is refused at all;
-- from the first row that the taking side lets in, nobody is told to wait any more (LK002, LK003):
-  it opens for all at once;
+- from the first change that the taking side lets in, nobody is told to wait any more (LK002,
+  LK003): it opens for all at once;
 - who comes to the giving side after that learns where the table is (LK001), once: he asks the
   routes, and goes there.
 """
@@ -20,14 +21,16 @@ import msgspec
 
 from lockgate.client.routes import RouteFollower
 from soak.matrix.world import Unhealthy
-from soak.moves.ledger import MOVED, Ledger, Where, Writer, missing_or_doubled
+from soak.moves.judge import judge, notes_at
+from soak.moves.ledger import Ledger
 from soak.moves.world import TIMEOUT_S, MoveWorld
+from soak.moves.writer import MOVED, Where, Writer
 
 __all__ = ["Flip", "FlipsReport", "quantile", "run_flips", "wrongly_refused"]
 
 MOVE: Final = "load"
 TABLE: Final = "public.load"
-ROWS_BETWEEN: Final = 50
+CHANGES_BETWEEN: Final = 50
 """That each writer gets in between two flips."""
 _SIDES: Final = {"shop": "source", "copy": "target"}
 
@@ -46,7 +49,8 @@ class FlipsReport(msgspec.Struct, frozen=True):
     flips: int
     writers: int
     seconds: float
-    rows: int
+    changes: dict[str, int]
+    """That were acknowledged, by their kinds."""
     refusals: dict[str, int]
     """By the guards' codes."""
     blocked_ms_p50: float
@@ -77,21 +81,24 @@ def run_flips(world: MoveWorld, flips: int, writers: int) -> FlipsReport:
             done.append(Flip(to, asked, time.time()))
         _write_more(world, made)
     ledgers = [writer.ledger for writer in made]
-    problems = [bug for ledger in ledgers for bug in (*ledger.bugs, *ledger.unknown)]
+    problems = [problem for ledger in ledgers for problem in ledger.problems]
     problems += wrongly_refused(done, ledgers)
     [feed] = world.client().feeds.list()
     if not world.client().feeds.wait(feed.name, timeout_s=120.0).level:
         problems.append(f"{feed.name} does not become level")
-    for side, url in urls.items():
+    found = {side: sorted(notes_at(url, TABLE)) for side, url in urls.items()}
+    for side, notes in found.items():
         for writer in made:
-            wrong = missing_or_doubled(url, TABLE, writer.ledger, [writer.tag])
+            wrong = judge(notes, side, writer.ledger, writer.tag)
             problems += [f"{side}: {one}" for one in wrong]
+    if found["source"] != found["target"]:  # also what no ledger knows of
+        problems.append("the sides do not hold the same rows")
     waits = sorted(wait for ledger in ledgers for wait in ledger.waits_s())
     return FlipsReport(
         flips,
         writers,
         time.monotonic() - began,
-        sum(len(ledger.rows) for ledger in ledgers),
+        dict(Counter(one.change.kind.value for ledger in ledgers for one in ledger.changes)),
         dict(Counter(one.code for ledger in ledgers for one in ledger.refusals)),
         quantile(waits, 0.5) * 1000,
         quantile(waits, 0.99) * 1000,
@@ -107,10 +114,10 @@ def wrongly_refused(flips: Sequence[Flip], ledgers: Sequence[Ledger]) -> list[st
     for number, flip in enumerate(flips):
         until = flips[number + 1].asked if number + 1 < len(flips) else float("inf")
         let_in = [
-            row.ended
+            one.ended
             for ledger in ledgers
-            for row in ledger.rows
-            if row.side == flip.to and flip.asked <= row.ended < until
+            for one in ledger.changes
+            if one.side == flip.to and flip.asked <= one.ended < until
         ]
         opened = min(let_in, default=until)
         for ledger in ledgers:
@@ -138,11 +145,11 @@ def _routed(known: RouteFollower) -> Where:
 
 
 def _write_more(world: MoveWorld, writers: Sequence[Writer]) -> None:
-    wanted = [writer.written + ROWS_BETWEEN for writer in writers]
+    wanted = [writer.written + CHANGES_BETWEEN for writer in writers]
 
     def wrote() -> bool:
         if not all(writer.alive for writer in writers):
-            raise Unhealthy(f"a writer met {[writer.ledger.bugs for writer in writers]}")
+            raise Unhealthy(f"a writer met {[writer.ledger.problems for writer in writers]}")
         return all(writer.written >= most for writer, most in zip(writers, wanted, strict=True))
 
     world.until(wrote, lambda: "writers are let in nowhere", TIMEOUT_S)

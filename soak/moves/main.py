@@ -76,7 +76,7 @@ def _matrix(world: MoveWorld, asked: argparse.Namespace) -> int:
     longest = f", closed for {closed[-1]:.1f} s at most" if closed else ""
     print(
         f"\n{passed} of {len(outcomes)} cells passed in {time.monotonic() - began:.0f} s{longest}; "
-        f"{sum(outcome.rows for outcome in outcomes):,} rows acknowledged"
+        f"{sum(outcome.changes for outcome in outcomes):,} changes acknowledged"
     )
     return 0 if passed == len(outcomes) else 1
 
@@ -85,7 +85,7 @@ def _flips(world: MoveWorld, asked: argparse.Namespace) -> int:
     report = run_flips(world, asked.flips, asked.writers)
     _write(asked.results or RESULTS / "moves-flips.json", report)
     print(
-        f"{report.flips} flips, {report.writers} writers, {report.rows:,} rows acknowledged in "
+        f"{report.flips} flips, {report.writers} writers, acknowledged {report.changes} in "
         f"{report.seconds:.0f} s; blocked as writers saw it: p50 {report.blocked_ms_p50:.0f} ms, "
         f"p99 {report.blocked_ms_p99:.0f} ms, at most {report.blocked_ms_max:.0f} ms; "
         f"refused {report.refusals}"

@@ -15,9 +15,11 @@ from lockgate.model.errors import LockgateError
 from lockgate.model.moves import Command, MoveState
 from soak.failpoints import FailPoint
 from soak.moves.cells import MoveCell
-from soak.moves.ledger import Ledger, Writer, either, missing_or_doubled
+from soak.moves.judge import judge, notes_at
+from soak.moves.ledger import Ledger
 from soak.moves.prober import Prober
 from soak.moves.world import NODES, SOON_S, TIMEOUT_S, MoveWorld, Unhealthy
+from soak.moves.writer import Writer, either
 
 __all__ = ["MoveOutcome", "attempt"]
 
@@ -41,8 +43,8 @@ class MoveOutcome(msgspec.Struct, frozen=True):
     resumed_s: float = 0.0
     """From the kill to the end of the command."""
     seconds: float = 0.0
-    rows: int = 0
-    """That were acknowledged meanwhile, and are there once."""
+    changes: int = 0
+    """That were acknowledged meanwhile, and are there."""
     why: str = ""
 
 
@@ -64,11 +66,11 @@ class _Trial:
         self._world = world
         self._cell = cell
         self._closed_s = self._resumed_s = 0.0
-        self._rows = 0
+        self._changes = 0
 
     def outcome(self, passed: bool, seconds: float, why: str = "") -> MoveOutcome:
         return MoveOutcome(
-            self._cell, passed, self._closed_s, self._resumed_s, seconds, self._rows, why
+            self._cell, passed, self._closed_s, self._resumed_s, seconds, self._changes, why
         )
 
     def run(self) -> None:
@@ -96,7 +98,7 @@ class _Trial:
             verb = moves.switch if command is Command.SWITCH else moves.reverse
             verb(FLIPS, timeout_s=TIMEOUT_S, max_lag_s=TIMEOUT_S)
 
-        with self._watched(FLIPS, table) as prober:
+        with self._watched(FLIPS, table) as (prober, writer):
             if cell.undo:
                 self._freeze(FLIPS, FailPoint(FLIPS, "step", "way-back", "after"), ask)
                 self._kill(FailPoint(FLIPS, "undo", cell.step, cell.when))
@@ -110,9 +112,12 @@ class _Trial:
             world.until(lambda: prober.open_side == traffic, lambda: f"{traffic} is not open", 30.0)
         if (traffic != giving) not in cell.outcomes:
             raise Unhealthy(f"the traffic is at the {traffic}, it was at the {giving}")
-        self._one_feed(traffic)
+        feed = self._one_feed(traffic)
+        if not world.client().feeds.wait(feed, timeout_s=SOON_S).level:
+            raise Unhealthy(f"{feed} does not become level")
+        self._require_rows(table, writer, "target" if traffic == "source" else "source")
 
-    def _one_feed(self, traffic: str) -> None:
+    def _one_feed(self, traffic: str) -> str:
         """From the side that has the traffic, and nothing of another one."""
         world = self._world
         feeds = [each.name for each in world.client().feeds.list()]
@@ -126,6 +131,7 @@ class _Trial:
         routes = {each.endpoint for each in world.client().routes.all().routes}
         if routes != {"shop" if traffic == "source" else "copy"}:
             raise Unhealthy(f"routes go to {routes}, traffic is at the {traffic}")
+        return feeds[0]
 
     # --- create, complete, cancel -----------------------------------------------------------------
 
@@ -137,12 +143,12 @@ class _Trial:
         def ask(moves: Moves) -> None:
             moves.create(move, source="shop", target="copy", tables=[table])
 
-        with self._writing(move, table) as (_, writers):
+        with self._writing(move, table) as writer:
             self._freeze(move, FailPoint(move, "step", self._cell.step, self._cell.when), ask)
             self._kill_and_resume(lambda: world.rested(move, MoveState.RUNNING))
-            self._move_on(writers)
+            self._move_on(writer)
         world.flip(move, "target")  # whatever was written is at the other side, or it is refused
-        self._require_rows(table, writers, world.target)
+        self._require_rows(table, writer, "target")
         world.flip(move, "source")
         self._until_over(move, lambda moves: moves.cancel(move), MoveState.CANCELLED)
         world.require_nothing_left()
@@ -212,28 +218,28 @@ class _Trial:
     # --- common to all ----------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _writing(self, move: str, table: str) -> Iterator[tuple[Ledger, list[Writer]]]:
+    def _writing(self, move: str, table: str) -> Iterator[Writer]:
         ledger = Ledger()
         urls = {"source": self._world.source, "target": self._world.target}
         traffic = self._world.status(move)
         first = "source" if traffic is None else traffic.traffic
         sides = ["source", "target"] if first == "source" else ["target", "source"]
         with Writer(ledger, urls, table, either(sides), pause_s=0.01) as writer:
-            yield ledger, [writer]
-        self._rows = len(ledger.rows)
-        if ledger.bugs or ledger.unknown:
-            raise Unhealthy(f"a writer met {ledger.bugs or ledger.unknown}")
+            yield writer
+        self._changes = len(ledger.changes)
+        if ledger.problems:
+            raise Unhealthy(f"a writer met {ledger.problems}")
 
     @contextlib.contextmanager
-    def _watched(self, move: str, table: str) -> Iterator[Prober]:
+    def _watched(self, move: str, table: str) -> Iterator[tuple[Prober, Writer]]:
         """Prober and writer, and what they must find in the end."""
         world, cell = self._world, self._cell
         with (
             Prober(world.source, world.target, table) as prober,
-            self._writing(move, table) as (_, writers),
+            self._writing(move, table) as writer,
         ):
-            yield prober
-            self._move_on(writers)
+            yield prober, writer
+            self._move_on(writer)
         self._closed_s = prober.longest_s
         if prober.bug is not None:
             raise Unhealthy(f"the prober met {prober.bug}")
@@ -250,24 +256,21 @@ class _Trial:
         at_target = status is not None and (
             status.traffic == "target" or status.state is MoveState.COMPLETED
         )
-        self._require_rows(table, writers, world.target if at_target else world.source)
+        self._require_rows(table, writer, "target" if at_target else "source")
 
-    def _require_rows(self, table: str, writers: list[Writer], url: str) -> None:
-        for writer in writers:
-            if wrong := missing_or_doubled(url, table, writer.ledger, [writer.tag]):
-                raise Unhealthy("; ".join(wrong))
+    def _require_rows(self, table: str, writer: Writer, side: str) -> None:
+        url = self._world.target if side == "target" else self._world.source
+        if wrong := judge(notes_at(url, table), side, writer.ledger, writer.tag):
+            raise Unhealthy(f"{side}: {'; '.join(wrong)}")
 
-    def _move_on(self, writers: list[Writer]) -> None:
-        """Somebody is let in somewhere."""
-        for writer in writers:
-            wanted = writer.written + 5
-            self._world.until(
-                lambda writer=writer, wanted=wanted: (  # type: ignore[misc]
-                    writer.written >= wanted or not writer.alive
-                ),
-                lambda: "a writer is let in nowhere",
-                TIMEOUT_S + SOON_S,
-            )
+    def _move_on(self, writer: Writer) -> None:
+        """It is let in somewhere."""
+        wanted = writer.written + 5
+        self._world.until(
+            lambda: writer.written >= wanted or not writer.alive,
+            lambda: "a writer is let in nowhere",
+            TIMEOUT_S + SOON_S,
+        )
 
     def _freeze(self, move: str, point: FailPoint, ask: Callable[[Moves], object]) -> None:
         """Begin the command, and wait until its keeper stands still at the step."""
