@@ -55,7 +55,7 @@ soak-moves: install ## ten switches and reverses under load, then 200 moves comp
 	@$(BIN)/python -m soak.moves flips --flips $(FLIPS)
 	@$(BIN)/python -m soak.moves renames --rounds $(ROUNDS)
 
-matrix: install ## kill nodes at every state of every operator, break every way between them (an hour)
+matrix: install ## kill nodes at every state of every operator, break every way between them (half an hour)
 	@$(BIN)/python -m soak.matrix --faults 20
 
 matrix-moves: install ## kill nodes at every step of every command of a move (an hour)
