@@ -102,3 +102,46 @@ def test_a_key_of_two_columns_is_told_by_both(
     found = _woven(base, states, ["a", "b"], size)
     wanted = merge(base, states, ["a", "b"])
     assert _listed(found) == _listed(wanted)
+
+
+words = st.sampled_from([None, "", "a", "ä", "paid"])
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary()], ids=str)
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 20), words), unique_by=lambda row: row[0]),
+    changes=st.lists(
+        st.tuples(st.integers(0, 24), words, st.sampled_from([PUT, DELETE])),
+        unique_by=lambda change: change[0],
+    ),
+    size=st.integers(1, 6),
+    ordered=st.booleans(),
+)
+def test_rows_that_have_a_dictionary_are_woven_as_those_without(
+    kind: pa.DataType,
+    rows: list[tuple[int, str | None]],
+    changes: list[tuple[int, str | None, str]],
+    size: int,
+    ordered: bool,
+) -> None:
+    rows = sorted(rows, key=lambda row: row[0]) if ordered else rows
+    schema = pa.schema([("k", pa.int64()), ("v", kind)])
+    texts = pa.array([v for _, v in rows], pa.string()).cast(kind)
+    base = pa.table([pa.array([k for k, _ in rows], pa.int64()), texts], schema=schema)
+    numbers = pa.array(range(len(changes)), pa.int64())
+    states = pa.Table.from_arrays(
+        [
+            numbers,
+            numbers,
+            pa.array([op for _, _, op in changes], pa.string()),
+            pa.array([k for k, _, _ in changes], pa.int64()),
+            pa.array([v for _, v, _ in changes], pa.string()).cast(kind),
+        ],
+        schema=ingest_schema(schema),
+    )
+    coded = schema.set(1, pa.field("v", pa.dictionary(pa.int32(), kind)))
+    # Each piece with a dictionary of its own, as those of two groups of a file have them.
+    pieces = [piece.cast(coded) for piece in _pieces(base, size)]
+    out = [piece.cast(schema) for piece in woven(pieces, states, ["k"], schema)]
+    found = pa.concat_tables([schema.empty_table(), *out])
+    assert _listed(found) == _listed(merge(base, states, ["k"]))
