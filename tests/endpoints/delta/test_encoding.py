@@ -154,3 +154,17 @@ def test_rows_without_a_dictionary_come_first_and_with_one_behind(place: Place) 
     coded = pa.table({"c": pa.array(["b", "c", None]).dictionary_encode()})
     [file] = write_stream(place, plain.schema, [plain, coded], [], 10)
     assert read_file(place, file.path)["c"].to_pylist() == ["a", None, "b", "b", "c", None]
+
+
+def test_two_dictionaries_in_one_group_become_one(place: Place) -> None:
+    """Of two, the writer would spell the second one out, value by value."""
+    files, base = place.filesystem()
+    files.create_dir(base)
+    pieces = [pa.table({"c": pa.array([text * 100] * 5_000).dictionary_encode()}) for text in "xy"]
+    plain = pa.schema([("c", pa.string())])
+    [file] = write_stream(place, plain, pieces, [], 100_000)
+    assert pq.read_metadata(f"{base}/{file.path}").num_row_groups == 1
+    assert file.bytes < 10_000
+    assert read_file(place, file.path).equals(
+        pa.concat_tables(piece.cast(plain) for piece in pieces)
+    )
