@@ -49,6 +49,19 @@ def test_data_and_port_outlive_a_crash() -> None:
             assert connection.execute("SELECT x FROM t").fetchone() == (7,)
 
 
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="processes are ended so on Linux only")
+def test_a_process_that_does_not_see_its_parent_go_keeps_no_server_from_starting() -> None:
+    """As one that waits for a lock whose owner went before it."""
+    with EmbeddedPostgres(settings={"fsync": "off"}, start_timeout_s=20) as server:
+        with psycopg.connect(server.url()) as connection:
+            os.kill(connection.info.backend_pid, signal.SIGSTOP)
+            server.stop("kill")
+            connection.close()
+        server.start()
+        with psycopg.connect(server.url()) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
 def test_a_server_that_does_not_start_says_why_and_leaves_nothing() -> None:
     server = EmbeddedPostgres(settings={"wal_level": "nonsense"})
     with pytest.raises(EmbeddedServerFailed) as caught, server:

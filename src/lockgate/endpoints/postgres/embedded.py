@@ -36,6 +36,7 @@ from lockgate.endpoints.postgres.embedded_install import (
     binaries,
     room_for,
 )
+from lockgate.endpoints.postgres.embedded_orphans import Orphans
 from lockgate.model.secret import Secret
 
 __all__ = ["EmbeddedPostgres", "EmbeddedServerFailed"]
@@ -45,7 +46,7 @@ _POLL_S: Final = 0.02
 
 Shutdown = Literal["fast", "immediate", "kill"]
 """`fast` ends transactions and writes a checkpoint; `immediate` recovers at the next start;
-`kill` is SIGKILL to the server's parent process."""
+`kill` is SIGKILL to the server's parent process, and to whoever of the others does not follow."""
 
 _SIGNAL: Final[dict[Shutdown, signal.Signals]] = {
     "fast": signal.SIGINT,
@@ -186,12 +187,14 @@ class EmbeddedPostgres:
         if process is None:
             return
         if process.poll() is None:
+            orphans = Orphans(process.pid)
             process.send_signal(_SIGNAL[how])
             try:
                 process.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            orphans.end()
         if self._watcher is not None:
             self._watcher.kill()
             self._watcher.wait()

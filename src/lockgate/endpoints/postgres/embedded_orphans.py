@@ -1,0 +1,59 @@
+"""The processes that a server leaves behind whose parent was killed.
+
+Each goes by itself when it sees that the parent is gone. One that waits for a lock which another
+had when that went waits for ever, and for as long as it is there the server cannot be started
+again. So they have a moment, and are ended then: as a machine that crashes ends all of them.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import time
+from pathlib import Path
+from typing import Final
+
+__all__ = ["Orphans"]
+
+_MOMENT_S: Final = 5.0
+
+
+class Orphans:
+    """The children of a process that is about to be killed.
+
+    They are held by handles and not by numbers, which may be others' by then. Where there are no
+    such handles (this is Linux's), nobody is ended: they are left to themselves.
+    """
+
+    def __init__(self, parent: int) -> None:
+        self._handles: list[int] = []
+        if hasattr(os, "pidfd_open"):
+            for pid in _children(parent):
+                with contextlib.suppress(ProcessLookupError):
+                    self._handles.append(os.pidfd_open(pid))
+
+    def end(self, moment_s: float = _MOMENT_S) -> None:
+        """None of them is there any more afterwards."""
+        deadline = time.monotonic() + moment_s
+        for handle in self._handles:
+            if not _is_gone(handle, max(0.0, deadline - time.monotonic())):
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+                _is_gone(handle, moment_s)
+            os.close(handle)
+        self._handles.clear()
+
+
+def _children(parent: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            stat = (entry / "stat").read_text("utf-8", "replace")
+            # The second field is a name in parentheses that may hold anything.
+            if int(stat.rpartition(")")[2].split()[1]) == parent:
+                found.append(int(entry.name))
+    return found
+
+
+def _is_gone(handle: int, within_s: float) -> bool:
+    return bool(select.select([handle], [], [], within_s)[0])
