@@ -5,6 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 UV     := .venv-lock/bin/uv
+STORE  := .venv-object-store
 
 SEEDS      ?= 10000
 CASES      ?= 10000
@@ -21,7 +22,7 @@ JAVA_MIN := 17
 JAVA     := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 APT      := DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0
 
-.PHONY: help install java pgbouncer demo test lint types sim soak soak-lake soak-moves matrix matrix-moves bench lock clean
+.PHONY: help install java pgbouncer object-store demo test lint types sim soak soak-lake soak-moves matrix matrix-moves bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,7 +32,7 @@ install: $(STAMP) java ## make .venv with everything needed; quick when nothing 
 demo: install ## show what Lockgate does, on this machine
 	@$(BIN)/lockgate demo
 
-test: lint types pgbouncer ## lint, types, all tests
+test: lint types pgbouncer object-store ## lint, types, all tests
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 --durations=20 $(PYTEST_ARGS)
 
 lint: install ## style and common mistakes
@@ -68,9 +69,10 @@ lock: $(UV) ## pin the dependencies anew; LOCK_ARGS=--upgrade takes the newest
 	@$(UV) pip compile $(LOCK_FLAGS) $(LOCK_ARGS) pyproject.toml -o requirements.lock
 	@$(UV) pip compile $(LOCK_FLAGS) $(LOCK_ARGS) pyproject.toml --all-extras --group dev \
 		-c requirements.lock -o requirements-dev.lock
+	@$(UV) pip compile $(LOCK_FLAGS) $(LOCK_ARGS) --group object-store -o requirements-object-store.lock
 
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) .venv-lock build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lock $(STORE) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The locks hold versions and hashes and no address, so that they serve wherever packages come from.
@@ -115,6 +117,16 @@ pgbouncer:
 	$(APT) update >/dev/null; \
 	$(APT) install -y --no-install-recommends pgbouncer >/dev/null 2>&1 || \
 		echo "warning: PgBouncer could not be installed; its tests are skipped" >&2
+
+# An S3 store for tests, in an environment of its own: it wants other versions than we do.
+object-store: $(STORE)/.installed
+
+$(STORE)/.installed: requirements-object-store.lock
+	@echo "installing an S3 store, for tests ..."
+	@$(PYTHON) -m venv $(STORE)
+	@$(STORE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		-r requirements-object-store.lock
+	@touch $@
 
 $(UV):
 	@$(PYTHON) -m venv .venv-lock

@@ -10,9 +10,8 @@ from psycopg import sql
 
 from lockgate.endpoints.delta.lake import Lake
 from lockgate.endpoints.delta.layered import LayeredTable
-from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.travel import NotLevel
-from lockgate.lake.opening import looked_up
+from lockgate.lake.opening import looked_up, place_of
 from lockgate.model.errors import NotFound
 from lockgate.model.feed_config import read_config
 from lockgate.model.tables import parse_table
@@ -24,10 +23,14 @@ __all__ = ["Shore"]
 
 
 class Shore:
-    """A database, and a lake beside it."""
+    """A database, and a lake beside it: in a directory, unless it has another address."""
 
-    def __init__(self, source: str, lake: Path, home: Path, spark: Spark | None) -> None:
+    def __init__(
+        self, source: str, lake: Path, home: Path, spark: Spark | None, address: str | None = None
+    ) -> None:
         self.source, self.lake, self.home, self.spark = source, lake, home, spark
+        self.address = address or f"delta:{lake}"
+        self.root = place_of(self.address)
 
     def at_source(self, *statements: str) -> None:
         """One transaction."""
@@ -41,7 +44,7 @@ class Shore:
         document = {
             "name": "feed",
             "source": self.source,
-            "target": f"delta:{self.lake}",
+            "target": self.address,
             "tables": ["public.*"],
             "flush_interval_ms": 50,
             **config,
@@ -51,14 +54,14 @@ class Shore:
 
     def table(self, name: str) -> LayeredTable:
         """As it is in the lake."""
-        lake = Lake(Place(str(self.lake), "lake"))
+        lake = Lake(self.root)
         place = lake.live(name)
         return LayeredTable.open(place, lake.homes(place)[0])
 
     def can_be_read(self, name: str) -> bool:
         """Readers are not refused."""
         try:
-            looked_up(Place(str(self.lake), "lake"), name)
+            looked_up(self.root, name)
         except (NotFound, NotLevel):
             return False
         return True
