@@ -22,6 +22,7 @@ import lockgate
 from lockgate.endpoints.delta.delete import delete
 from lockgate.endpoints.delta.document import Document
 from lockgate.endpoints.delta.fenced import FencedTable, TableDead
+from lockgate.endpoints.delta.head import LakeHead
 from lockgate.endpoints.delta.lake import Lake
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.marks import marks_of
@@ -40,12 +41,12 @@ from tests.lake.conftest import TABLE
 from tests.support.databases import fresh_database
 from tests.support.feeds import level
 from tests.support.lake_feeds import Shore
-from tests.support.lakes import DELETE, LEADER, PUT, ROWS, Writer, rows_in
+from tests.support.lakes import DELETE, DISPATCHER, LEADER, PUT, ROWS, Writer, rows_in
 from tests.support.object_store import OPTIONS, PYTHON, serving
 
 T = TypeVar("T")
 
-BUCKET = "bucket"
+BUCKET, WHOLE = "bucket", "whole"
 SIDES = 3
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="`make object-store` has not been run")
 
@@ -58,7 +59,7 @@ class Counter(Value, frozen=True):
 def store() -> Iterator[str]:
     """The address of a store with an empty bucket."""
     with serving() as url:
-        assert _put(f"{url}/{BUCKET}") == 200
+        assert [_put(f"{url}/{bucket}") for bucket in (BUCKET, WHOLE)] == [200, 200]
         yield url
 
 
@@ -189,6 +190,22 @@ def test_a_table_lives_and_dies_there_as_in_a_directory(root: Place, writer: Wri
     assert [one.path for one in left if one.is_file] == []
     with pytest.raises(TableDead):
         LayeredTable.open(place, "h")
+
+
+def test_a_lake_may_be_a_whole_bucket(options: dict[str, str]) -> None:
+    root = place_of(f"s3://{WHOLE}", options)
+    head = LakeHead(root, "h")
+    assert head.join().leader == "h"
+    place = Lake(root).place(TABLE, 1)
+    table = LayeredTable.create(place, "h", ROWS, ["id", "part"], LEADER, DISPATCHER, 1, settled=1)
+    writer = Writer(table)
+    writer.put(1, 2)
+    table.drain(LEADER)
+    assert rows_in(table.read()) == writer.rows
+    assert Lake(root).live(TABLE) == place
+    table.kill(LEADER)
+    delete(Lake(root), TABLE, 1, 0)
+    assert head.read().leader == "h", "what is no table's stays"
 
 
 def test_sparks_tasks_drain_it_and_read_it(

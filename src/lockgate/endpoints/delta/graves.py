@@ -15,6 +15,8 @@ from lockgate.endpoints.delta.place import Place
 __all__ = ["around", "bury", "is_buried", "is_gone"]
 
 _GRAVES: Final = "_lockgate/graves"
+_DEPTH: Final = 2
+"""An incarnation is a number below a table below a lake."""
 
 
 def bury(incarnation: Place) -> None:
@@ -27,6 +29,9 @@ def bury(incarnation: Place) -> None:
 
 def is_buried(incarnation: Place) -> bool:
     with faults("read", incarnation):
+        files, base = incarnation.filesystem()
+        if base.rstrip("/").count("/") < _DEPTH:
+            return False  # of a lake that is a whole bucket, what is no table lies as high as that
         files, path = _grave(incarnation)
         return files.get_file_info(path).type is fs.FileType.File
 
