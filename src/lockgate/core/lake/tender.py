@@ -223,8 +223,9 @@ class Tender:
         told = [drop for drop in entry.drops if whose(drop)]
         entry.drops = [drop for drop in entry.drops if drop not in told]
         for drop in told:
-            begun = verdict in _NO_EFFECT and any(heir.is_dead for heir in drop.heirs)
-            what = LakeVerdict.UNKNOWN if begun else verdict  # whoever leads next goes on with it
+            # A kill that is under way may land yet, and the next leader goes on with one that has.
+            begun = any(heir.life is not Life.LIVE for heir in drop.heirs)
+            what = LakeVerdict.UNKNOWN if begun and verdict in _NO_EFFECT else verdict
             self._answer(drop.request, what, trouble.what, trouble.hint, of=entry.incarnation)
 
     def _lives_on(self, entry: Entry, verdict: LakeVerdict, trouble: LakeTrouble) -> None:

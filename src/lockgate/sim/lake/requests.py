@@ -38,6 +38,7 @@ class Request:
         "kills",
         "levels",
         "name",
+        "own_kills",
         "verb",
         "waited",
     )
@@ -55,6 +56,8 @@ class Request:
         self.awaiting: set[TableKey] = set()
         """Living tables that were still to get their rows."""
         self.kills: list[Kill] = []
+        self.own_kills: list[Kill] = []
+        """Those of them that nobody else has asked for."""
         self.answered = False
         self.waited = False
 
@@ -106,10 +109,15 @@ class Requests:
 
     def begins_kill(self, name: str, kill: Kill) -> None:
         """Those who wait for the table's end have a stake in it."""
-        for request in self.open_of(name):
-            verb = request.verb
-            if isinstance(verb, DropTable) and verb.table == kill.key[0]:
-                request.kills.append(kill)
+        stakes = [
+            one
+            for one in self.open_of(name)
+            if isinstance(one.verb, DropTable) and one.verb.table == kill.key[0]
+        ]
+        for request in stakes:
+            request.kills.append(kill)
+        if len(stakes) == 1:
+            stakes[0].own_kills.append(kill)
 
     def unanswered(self) -> str:
         """The first request that nobody answers; empty when there is none."""
@@ -153,7 +161,8 @@ class Requests:
                 raise self._lie(request, answer, "it is alive")
             self._judge_heirs(request, verb, answer)
         elif verdict in _NO_EFFECT and any(
-            kill.may_land and kill.key == key for kill in request.kills
+            kill.may_land and (kill.key == key or kill in request.own_kills)
+            for kill in request.kills
         ):
             raise self._lie(request, answer, "a kill has an effect")
         self._probe_drop(request, verb, verdict)
