@@ -350,6 +350,19 @@ def test_what_is_being_copied_to_be_the_table_next_is_killed_before_it(bench: Be
     assert bench.answers["drop"].incarnation == 1
 
 
+def test_what_is_being_copied_has_to_end_before_a_drop_is_done_that_another_had_begun(
+    bench: Bench,
+) -> None:
+    """Whoever leads ends it by and by; but it may have got its rows by then, and be the table."""
+    doomed = TableSeen("a", 30, awaits=True, dead=True, dropped=True)
+    ask(bench, DropTable("drop", "a"), bench.mine("a", 1), awaiting(20), doomed)
+    assert bench.tables(WorkKind.KILL) == [("a", 20)]
+    end_kill(bench, 20)
+    assert bench.verdict("drop") is None
+    end_kill(bench, 1)
+    assert bench.verdict("drop") is LakeVerdict.DONE
+
+
 def test_what_is_being_copied_is_not_dropped_without_the_table_that_it_is_to_be(
     bench: Bench,
 ) -> None:
@@ -409,6 +422,16 @@ def test_a_drop_of_a_dead_table_whose_heir_lives_is_not_called_refused_when_the_
     end_kill(bench, 1)
     end_kill(bench, 20, WorkOutcome.STALE)
     assert bench.verdict("two") is LakeVerdict.UNKNOWN
+
+
+def test_a_drop_whose_heir_is_being_killed_is_not_called_refused_when_the_role_ends(
+    bench: Bench,
+) -> None:
+    """That kill may land yet: the table would go, and whoever asked was told that it stays."""
+    ask(bench, DropTable("drop", "a"), bench.mine("a", 1), awaiting(20))
+    assert bench.tables(WorkKind.KILL) == [("a", 20)]
+    bench.handle(KeeperOver())
+    assert bench.verdict("drop") is LakeVerdict.UNKNOWN
 
 
 def test_a_dropped_table_that_is_being_copied_anew_can_be_dropped(bench: Bench) -> None:

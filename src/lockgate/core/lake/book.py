@@ -58,8 +58,9 @@ class Book:
         newest = self.newest(table)
         if newest is None:
             return []
-        in_doubt = newest.is_dead and newest.awaits is not False
-        return [newest, *(self.heirs(newest) if in_doubt else ())]
+        if not newest.is_dead or newest.awaits is False:
+            return [newest]
+        return [newest, *(heir for heir in self.heirs(newest) if not self.replaced(heir))]
 
     def current(self) -> list[Entry]:
         """What each name means, in the order of names."""
@@ -79,11 +80,22 @@ class Book:
 
     def heirs(self, entry: Entry) -> tuple[Entry, ...]:
         """Other living incarnations of the name that it would mean, now or when they have got
-        their rows, were this one not there. None, if the name does not mean this one."""
+        their rows, were this one not there. None, if the name does not mean this one.
+
+        One that has to end because the name was dropped is among them for as long as it lives: it
+        may get its rows before it ends, and readers would find it.
+        """
         if self.newest(entry.table) is not entry:
             return ()
-        others = (one for one in self.of(entry.table) if one is not entry and not one.is_dead)
-        heirs = (one for one in others if not self.replaced(one))
+        known = self.of(entry.table)
+        with_rows = [one.incarnation for one in known if one.awaits is False]
+        heirs = (
+            one
+            for one in known
+            if one is not entry
+            and not one.is_dead
+            and not any(newer > one.incarnation for newer in with_rows)
+        )
         return tuple(sorted(heirs, key=lambda one: one.incarnation))
 
     def hides(self, entry: Entry) -> bool:
