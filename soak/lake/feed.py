@@ -267,6 +267,10 @@ class Feed:
         position = self._present() + (3 if self._home == "a" else 7)
         if position % 10 not in {3, 7} or self._source.life(table, position) is None:
             return  # a schema change is just about to be made, or the table is gone there
+        if position >= self._source.end:
+            # What was begun anew and left is ended by who has come past it. A log goes on; not
+            # this one.
+            return
         refusal = self._sink.copies.renew(
             row.spec.id, self._token, position, self._as(table, position)
         )

@@ -2,8 +2,10 @@
 
 import argparse
 import multiprocessing as mp
+import os
 import shutil
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -72,7 +74,7 @@ def soak_beside(runs: int, kills: int, seed: int, folder: Path, jobs: int, found
     edges = [runs * job // jobs for job in range(jobs + 1)]
     total = Total()
     # Spawned, as all who have to do with delta-rs are.
-    with ProcessPoolExecutor(jobs, mp.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, mp.get_context("spawn"), _end_with_parent) as pool:
         parts = [
             pool.submit(
                 soak,
@@ -88,6 +90,18 @@ def soak_beside(runs: int, kills: int, seed: int, folder: Path, jobs: int, found
         for part in parts:
             total.add(part.result())
     return total
+
+
+def _end_with_parent() -> None:
+    """Who is killed leaves nobody behind: neither those of a pool, nor the actors of theirs."""
+    parent = mp.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _made(folder: Path) -> Path:

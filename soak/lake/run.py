@@ -327,6 +327,9 @@ class Run:
             outcome.counts[f"killed {role} at {when}"] += 1
         facts = Facts(self._folder, self._source, people.asked, self._leader)
         outcome.violations += judge(facts, outcome.counts)
+        if outcome.violations:
+            told = "".join(f"{one.verb} at {one.home}: {one.answer}\n" for one in people.asked)
+            (self._folder / "asked").write_text(told, "utf-8")
 
     def _accuse(self, what: str) -> None:
         self.outcome.violations.append(what)

@@ -151,7 +151,8 @@ def _drops(
                 later = {kill["incarnation"] for kill in kills if kill["table"] == table}
                 maybe |= {(table, each) for each in later if each > one.answer.incarnation}
         elif one.answer.verdict is LakeVerdict.UNKNOWN:
-            maybe.add((table, one.answer.incarnation or None))
+            # By its name all go, the newest first, and the answer names but one.
+            maybe.add((table, one.verb.incarnation and one.answer.incarnation))
     return dropped, maybe
 
 
