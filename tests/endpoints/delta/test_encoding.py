@@ -1,5 +1,7 @@
 """How columns are written: small where that is cheap, else plain; and read back alike."""
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -168,3 +170,35 @@ def test_two_dictionaries_in_one_group_become_one(place: Place) -> None:
     assert read_file(place, file.path).equals(
         pa.concat_tables(piece.cast(plain) for piece in pieces)
     )
+
+
+def test_of_a_dictionary_only_what_rows_have_is_written(place: Place) -> None:
+    """What somebody had deleted would be in the files for ever."""
+    files, base = place.filesystem()
+    files.create_dir(base)
+    rows = pa.table({"id": range(1_000), "name": ["somebody"] * 999 + ["Erika Mustermann"]})
+    first = write_file(place, rows, ["id"])
+    pieces = list(stream_file(place, first.path, rows.schema, ["name"]))
+    assert pa.types.is_dictionary(pieces[0]["name"].type)
+    kept = (piece.filter(pa.compute.less(piece["id"], 999)) for piece in pieces)
+    [second] = write_stream(place, rows.schema, kept, ["id"], 2_000)
+    assert read_file(place, second.path).equals(rows.slice(0, 999))
+    written = [Path(base, file.path).read_bytes() for file in (first, second)]
+    assert [b"Erika" in each for each in written] == [True, False]
+
+
+def test_a_file_does_not_grow_with_what_it_once_had(place: Place) -> None:
+    files, base = place.filesystem()
+    files.create_dir(base)
+    texts = [f"{n:0100}" for n in range(300)]
+    rows = pa.table({"id": range(60_000), "v": [texts[n % 300] for n in range(60_000)]})
+    file = write_file(place, rows, ["id"])
+    first = file.bytes
+    for number in range(4):
+        pieces = list(stream_file(place, file.path, rows.schema, ["v"]))
+        others = pa.array([f"{number} {n % 300:098}" for n in range(60_000)])
+        coded = pa.table({"id": rows["id"], "v": others.dictionary_encode()})
+        # Every row is another one now, and the dictionary still knows those of before.
+        mixed = pa.concat_tables([pieces[0], coded]).unify_dictionaries().slice(len(pieces[0]))
+        [file] = write_stream(place, rows.schema, [mixed], ["id"], 100_000)
+    assert file.bytes < 1.1 * first

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
+from lockgate.endpoints.delta.coded import coded_columns, trimmed, with_codes
 from lockgate.endpoints.delta.death import layer_faults
 from lockgate.endpoints.delta.encoding import options
 from lockgate.endpoints.delta.faults import faults
@@ -143,9 +144,9 @@ def _groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
     for piece in pieces:
         if not piece.num_rows:
             continue
-        held.append(conform(piece, held[0].schema) if held else piece)
+        held.append(trimmed(conform(piece, held[0].schema) if held else piece))
         rows += piece.num_rows
-        size += piece.nbytes
+        size += held[-1].nbytes
         if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
             yield _joined(held)
             held, rows, size = [], 0, 0
@@ -180,42 +181,21 @@ def stream_file(
 ) -> Iterator[pa.Table]:
     """The same piece by piece, so that a large file is never in memory as a whole.
 
-    Of the columns `coded`, those that the file has as a dictionary stay so: to spell values out
-    only to look every one up again costs more than all else that is done to such a column.
+    Of the columns `coded`, those that the file has as a dictionary stay so.
     """
     with layer_faults("read", place, path):
         files, base = place.filesystem()
         with files.open_input_file(f"{base}/{path}") as source:
             metadata = pq.read_metadata(source)
-            coded = _coded(metadata, coded)
+            coded = coded_columns(metadata, coded)
             file = pq.ParquetFile(
                 source, metadata=metadata, read_dictionary=coded, page_checksum_verification=True
             )
-            form = _with_codes(schema, coded)
+            form = with_codes(schema, coded)
             there = set(file.schema_arrow.names)
             wanted = [name for name in schema.names if name in there]
             for batch in file.iter_batches(_piece_rows(metadata), columns=wanted):
                 yield conform(pa.Table.from_batches([batch]), form)
-
-
-def _coded(file: Any, among: Collection[str]) -> list[str]:
-    """The texts of which every group has a dictionary."""
-    groups = [file.row_group(no) for no in range(file.num_row_groups)]
-    return [
-        name
-        for number, name in enumerate(file.schema.names)
-        if name in among
-        and file.schema.column(number).physical_type == "BYTE_ARRAY"
-        and all(group.column(number).has_dictionary_page for group in groups)
-    ]
-
-
-def _with_codes(schema: pa.Schema, names: list[str]) -> pa.Schema:
-    for name in names:
-        field = schema.field(name)
-        coded = field.with_type(pa.dictionary(pa.int32(), field.type))
-        schema = schema.set(schema.get_field_index(name), coded)
-    return schema
 
 
 def _piece_rows(file: Any) -> int:
