@@ -280,15 +280,21 @@ class LayeredTable:
             return [removed(file) for file in gone] or None
 
         self.ingest.commit(token, actions)
+        if gone:
+            self._archive_if_due()
         return len(gone)
 
     def prune_if_worth(self, token: Token) -> int:
         """The same, once there is something to gain: every commit costs readers a little. From time
         to time the log is made shorter as well."""
+        self._archive_if_due()
+        return 0 if self.ingest.handle.version() % PRUNE_EVERY else self.prune(token)
+
+    def _archive_if_due(self) -> None:
+        """For everybody who commits: where two take turns, one may have all the odd versions."""
         version = self.ingest.handle.version()
         if not version % ARCHIVE_EVERY:
             archive(self._ingest_place, version)
-        return 0 if version % PRUNE_EVERY else self.prune(token)
 
     # --- reading --------------------------------------------------------------------------------
 
