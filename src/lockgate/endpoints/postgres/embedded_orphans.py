@@ -21,15 +21,15 @@ _MOMENT_S: Final = 5.0
 class Orphans:
     """The children of a process that is about to be killed.
 
-    They are held by handles and not by numbers, which may be others' by then. Where there are no
-    such handles (this is Linux's), nobody is ended: they are left to themselves.
+    They are held by handles and not by numbers, which may be others' by then. Whoever cannot be
+    held so (it is Linux's, and a process has only so many) is left to himself.
     """
 
     def __init__(self, parent: int) -> None:
         self._handles: list[int] = []
         if hasattr(os, "pidfd_open"):
             for pid in _children(parent):
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(OSError):
                     self._handles.append(os.pidfd_open(pid))
 
     def end(self, moment_s: float = _MOMENT_S) -> None:
@@ -56,4 +56,6 @@ def _children(parent: int) -> list[int]:
 
 
 def _is_gone(handle: int, within_s: float) -> bool:
-    return bool(select.select([handle], [], [], within_s)[0])
+    looking = select.poll()
+    looking.register(handle, select.POLLIN)
+    return bool(looking.poll(within_s * 1000))
