@@ -1,5 +1,7 @@
 """The checkers of the lake's world see each breach that they are there for."""
 
+import contextlib
+
 import pytest
 
 from lockgate.model.ids import Token
@@ -207,14 +209,25 @@ def test_a_table_that_is_called_dropped_and_lives_is_seen(
 )
 def test_a_side_effect_of_what_was_not_done_is_seen(place: Place, verdict: LakeVerdict) -> None:
     place.ask(DropTable("r", "t"))
-    place.requests.begins_kill("h.1", Kill(place.key))
+    place.requests.begins_kill("h.1", Kill(place.key), heir=False)
     with broken(Law.DRAIN):
         place.answer(verdict)
 
 
+@pytest.mark.parametrize("heir", [False, True])
+def test_a_kill_of_another_incarnation_is_an_effect_if_it_was_for_the_drops_sake(
+    place: Place, heir: bool
+) -> None:
+    place.ask(DropTable("r", "t"))
+    table, incarnation = place.key
+    place.requests.begins_kill("h.1", Kill((table, incarnation + 1)), heir=heir)
+    with broken(Law.DRAIN) if heir else contextlib.nullcontext():
+        place.answer(LakeVerdict.REFUSED)
+
+
 def test_an_unknown_outcome_is_no_lie(place: Place) -> None:
     place.ask(DropTable("r", "t"))
-    place.requests.begins_kill("h.1", Kill(place.key))
+    place.requests.begins_kill("h.1", Kill(place.key), heir=False)
     place.answer(LakeVerdict.UNKNOWN)
 
 

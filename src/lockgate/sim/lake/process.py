@@ -256,7 +256,7 @@ class SimKeeper:
             self.watch.kills.append(running.kill)
             if drops and self.core.role is LakeRole.STEPPING_UP:
                 self.world.probes.hit(LakeProbe.LAKE_DROP_IN_STEP_UP)
-            requests.begins_kill(self.name, running.kill)
+            requests.begins_kill(self.name, running.kill, heir=work.dropped)
         running.begin()
 
     def has_deleted(self, key: TableKey) -> bool:

@@ -34,11 +34,11 @@ class Request:
         "answered",
         "asked_at",
         "awaiting",
+        "heirs_kills",
         "home",
         "kills",
         "levels",
         "name",
-        "own_kills",
         "verb",
         "waited",
     )
@@ -56,8 +56,8 @@ class Request:
         self.awaiting: set[TableKey] = set()
         """Living tables that were still to get their rows."""
         self.kills: list[Kill] = []
-        self.own_kills: list[Kill] = []
-        """Those of them that nobody else has asked for."""
+        self.heirs_kills: list[Kill] = []
+        """Those of them that are for its sake alone, of what would be the table in its place."""
         self.answered = False
         self.waited = False
 
@@ -107,7 +107,7 @@ class Requests:
         verbs = [one.verb for one in self._all.values() if one.name == name]
         return sum(isinstance(v, DrainTable) and v.table in {None, key[0]} for v in verbs)
 
-    def begins_kill(self, name: str, kill: Kill) -> None:
+    def begins_kill(self, name: str, kill: Kill, *, heir: bool) -> None:
         """Those who wait for the table's end have a stake in it."""
         stakes = [
             one
@@ -116,8 +116,8 @@ class Requests:
         ]
         for request in stakes:
             request.kills.append(kill)
-        if len(stakes) == 1:
-            stakes[0].own_kills.append(kill)
+        if heir and len(stakes) == 1:
+            stakes[0].heirs_kills.append(kill)
 
     def unanswered(self) -> str:
         """The first request that nobody answers; empty when there is none."""
@@ -161,7 +161,7 @@ class Requests:
                 raise self._lie(request, answer, "it is alive")
             self._judge_heirs(request, verb, answer)
         elif verdict in _NO_EFFECT and any(
-            kill.may_land and (kill.key == key or kill in request.own_kills)
+            kill.may_land and (kill.key == key or kill in request.heirs_kills)
             for kill in request.kills
         ):
             raise self._lie(request, answer, "a kill has an effect")
