@@ -109,6 +109,12 @@ def _made(folder: Path) -> Path:
     return folder
 
 
+def _some(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError("one at least")
+    return number
+
+
 def _say(line: str) -> None:
     print(line, flush=True)
 
@@ -116,11 +122,11 @@ def _say(line: str) -> None:
 def main(words: list[str]) -> int:
     """The exit code is 1 when something was found."""
     parser = argparse.ArgumentParser(prog="python -m soak.lake", description=__doc__)
-    parser.add_argument("--runs", type=int, default=2_000)
+    parser.add_argument("--runs", type=_some, default=2_000)
     parser.add_argument("--kills", type=int, default=120, help="runs with a process killed")
     parser.add_argument("--seed", type=int, default=1, help="of the first run")
     parser.add_argument("--folder", type=Path, help="where lakes are made; in memory, if it can be")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--jobs", type=_some, default=2, help="runs at a time")
     parser.add_argument("--found-max", type=int, default=10, help="end when so much was found")
     asked = parser.parse_args(words)
     memory = Path("/dev/shm")
