@@ -86,10 +86,15 @@ class People:
         self._thread.join()
 
     @contextmanager
-    def resting(self) -> Iterator[None]:
-        """Nobody asks for anything, and no feed is paused."""
-        with self._turn:
+    def resting(self, meanwhile: Callable[[], None]) -> Iterator[None]:
+        """Nobody asks for anything, and no feed is paused. Whoever is at it comes to his end first:
+        he may wait for what `meanwhile` brings about."""
+        while not self._turn.acquire(timeout=0.05):
+            meanwhile()
+        try:
             yield
+        finally:
+            self._turn.release()
 
     # --- inside -----------------------------------------------------------------------------------
 

@@ -147,7 +147,7 @@ class Soak:
             else:
                 lasts_s = min(self._rng.uniform(*ROUND_S), max(5.0, deadline - time.monotonic()))
                 self._random(nodes, faults, time.monotonic() + lasts_s)
-            with people.resting():
+            with people.resting(lambda: self._pass(nodes, faults)):
                 faults.heal_all()
                 recovered = self._recover(world, nodes, progress)
 
