@@ -62,6 +62,16 @@ def test_a_process_that_does_not_see_its_parent_go_keeps_no_server_from_starting
             assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="processes are ended so on Linux only")
+def test_a_killed_servers_number_that_is_somebody_elses_by_now_is_no_obstacle() -> None:
+    with EmbeddedPostgres(settings={"fsync": "off"}, start_timeout_s=20) as server:
+        server.stop("kill")
+        assert not (server.directory / "data" / "postmaster.pid").exists()
+        server.start()
+        with psycopg.connect(server.url()) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
 def test_a_server_that_does_not_start_says_why_and_leaves_nothing() -> None:
     server = EmbeddedPostgres(settings={"wal_level": "nonsense"})
     with pytest.raises(EmbeddedServerFailed) as caught, server:

@@ -194,7 +194,10 @@ class EmbeddedPostgres:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            orphans.end()
+            if orphans.end() and self._directory is not None:
+                # It says who runs here, and by now that number may be somebody else's: the server
+                # would not start for as long as he lives.
+                (self._directory / "data" / "postmaster.pid").unlink(missing_ok=True)
         if self._watcher is not None:
             self._watcher.kill()
             self._watcher.wait()

@@ -27,21 +27,26 @@ class Orphans:
 
     def __init__(self, parent: int) -> None:
         self._handles: list[int] = []
-        if hasattr(os, "pidfd_open"):
-            for pid in _children(parent):
-                with contextlib.suppress(OSError):
-                    self._handles.append(os.pidfd_open(pid))
+        self._all = hasattr(os, "pidfd_open")
+        for pid in _children(parent) if self._all else ():
+            try:
+                self._handles.append(os.pidfd_open(pid))
+            except ProcessLookupError:
+                continue
+            except OSError:
+                self._all = False
 
-    def end(self, moment_s: float = _MOMENT_S) -> None:
-        """None of them is there any more afterwards."""
+    def end(self, moment_s: float = _MOMENT_S) -> bool:
+        """True: none of them is there any more."""
         deadline = time.monotonic() + moment_s
         for handle in self._handles:
             if not _is_gone(handle, max(0.0, deadline - time.monotonic())):
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
-                _is_gone(handle, moment_s)
+                self._all &= _is_gone(handle, moment_s)
             os.close(handle)
         self._handles.clear()
+        return self._all
 
 
 def _children(parent: int) -> list[int]:
