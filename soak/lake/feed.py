@@ -31,6 +31,8 @@ from soak.lake.story import Story
 
 __all__ = ["FeedRole"]
 
+_BEYOND: Final = 10
+"""No table is begun anew further than this ahead of the source."""
 _REST_S: Final = 0.03
 _KIND: Final = {"create": DdlKind.CREATE, "drop": DdlKind.DROP, "alter": DdlKind.ALTER}
 
@@ -194,7 +196,10 @@ class Feed:
         span = row.spec.id
         if row.spec.table in self.resync:
             self.resync.discard(row.spec.table)
-            self._renew(row)
+            # What was begun anew and left is ended by who has come past it. A log goes on; not
+            # this one.
+            if self._present() + _BEYOND < self._source.end:
+                self._renew(row)
         if row.dropped:
             self._sink.landed(span, self._token, to)
             self._lows[span] = to
@@ -267,10 +272,6 @@ class Feed:
         position = self._present() + (3 if self._home == "a" else 7)
         if position % 10 not in {3, 7} or self._source.life(table, position) is None:
             return  # a schema change is just about to be made, or the table is gone there
-        if position >= self._source.end:
-            # What was begun anew and left is ended by who has come past it. A log goes on; not
-            # this one.
-            return
         refusal = self._sink.copies.renew(
             row.spec.id, self._token, position, self._as(table, position)
         )
