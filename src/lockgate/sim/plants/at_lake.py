@@ -5,6 +5,7 @@ same: by work that is begun on a table which its keeper knows to be dead, by fil
 by answers that are not true.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -17,9 +18,9 @@ from lockgate.core.lake.stages import Stage
 from lockgate.core.lake.tender import Tender
 from lockgate.core.lake.works import Works
 from lockgate.model.ids import Millis, Token
-from lockgate.model.lake import Leadership, TableSeen, WorkKind, WorkOutcome
+from lockgate.model.lake import LakeTrouble, Leadership, TableSeen, WorkKind, WorkOutcome
 from lockgate.model.lake_events import WorkEnded
-from lockgate.model.lake_instructions import TakeLake
+from lockgate.model.lake_instructions import LakeVerdict, TakeLake
 from lockgate.sim.lake.lake import SimLake, SimTable
 from lockgate.sim.plants.registry import LAKE, plant
 from lockgate.sim.violation import Law
@@ -267,3 +268,24 @@ def _unseen_replaces(self: Book, entry: Entry) -> bool:
 def _half_drop_forgotten(self: Book, entry: Entry) -> bool:
     newer = (one for one in self.of(entry.table) if one.incarnation > entry.incarnation)
     return any(one.awaits is False for one in newer)
+
+
+@plant(
+    "lake-drop-refused-in-kill",
+    "a drop is called refused while what would be the table next is being killed for it",
+    Law.DRAIN,
+    Tender,
+    "_tell_drops",
+    LAKE,
+)
+def _drop_refused_in_kill(
+    self: Tender,
+    entry: Entry,
+    verdict: LakeVerdict,
+    trouble: LakeTrouble,
+    whose: Callable[[Drop], bool] = lambda _: True,
+) -> None:
+    told = [drop for drop in entry.drops if whose(drop)]
+    entry.drops = [drop for drop in entry.drops if drop not in told]
+    for drop in told:
+        self._answer(drop.request, verdict, trouble.what, trouble.hint, of=entry.incarnation)
