@@ -299,6 +299,19 @@ def test_a_dry_run_goes_through_the_same_plan_and_records_nothing() -> None:
     assert keeping.stage is Stage.RESTING
 
 
+def test_a_dry_run_goes_from_where_the_traffic_is_whatever_the_last_command_was() -> None:
+    keeping = Keeping(RUNNING)
+    for command, side in ((Command.SWITCH, Side.TARGET), (Command.REVERSE, Side.SOURCE)):
+        keeping.command(command, command.value)
+        keeping.through()
+        keeping.command(command.REVERSE if side is Side.TARGET else command.SWITCH, dry=True)
+        assert keeping.running().giving is side
+        while keeping.stage is Stage.DRYING:
+            dry_end(keeping)
+        flip = dict(keeping.answers[-1].steps)[Step.FLIP]
+        assert f"from the {side.value}" in flip
+
+
 def test_a_dry_run_ends_at_the_step_that_would_not_succeed() -> None:
     keeping = Keeping(RUNNING)
     keeping.command(Command.SWITCH, dry=True)

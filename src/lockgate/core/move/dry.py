@@ -4,7 +4,6 @@ It goes by the same plan and through the same executor, and nothing is recorded,
 is done. The first step that would not succeed ends it.
 """
 
-from lockgate.core.move.changes import giving
 from lockgate.core.move.plans import PLANS
 from lockgate.core.move.words import UNKNOWN_TROUBLE, flip_detail
 from lockgate.model.ids import Millis
@@ -27,7 +26,8 @@ class DryRun:
 
     def ask(self, number: int, now: Millis) -> RunStep | None:
         """The next step, to be asked as this attempt; None: all were."""
-        side = giving(self._record)
+        # At rest: the steps in the record are of a command that is over.
+        side = self._record.traffic
         if self._left and self._left[0] is Step.FLIP:
             self._told.append((self._left.pop(0), flip_detail(side)))
         if not self._left:
