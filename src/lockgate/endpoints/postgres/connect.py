@@ -60,11 +60,13 @@ def connect(
     autocommit: bool = False,
     options: Mapping[str, str] | None = None,
     replication: bool = False,
+    timeout_s: int | None = None,
 ) -> psycopg.Connection:
     """A connection for one purpose, which the server shows as `lockgate <purpose>`.
 
     `options` are settings of the session (`{"statement_timeout": "5s"}`). `replication` opens a
-    logical replication connection, which is always in autocommit. Errors are Lockgate's.
+    logical replication connection, which is always in autocommit. `timeout_s` is how long it may
+    take, whatever the URL says. Errors are Lockgate's.
     """
     url = PostgresUrl.parse(url)
     parameters = dict(_NETWORK) | url.parameters()
@@ -76,6 +78,8 @@ def connect(
         "application_name": application_name(purpose),
         "client_encoding": "UTF8",
     }
+    if timeout_s is not None:
+        parameters["connect_timeout"] = str(timeout_s)
     if replication:
         parameters["replication"] = "database"
     try:
