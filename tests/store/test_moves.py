@@ -8,7 +8,16 @@ import pytest
 
 from lockgate.model.errors import Conflict, NotFound, StaleOwner
 from lockgate.model.move_config import MoveConfig
-from lockgate.model.moves import Command, MoveOrder, MoveRecord, Side, Step, StepRecord, StepState
+from lockgate.model.moves import (
+    Command,
+    MoveFacts,
+    MoveOrder,
+    MoveRecord,
+    Side,
+    Step,
+    StepRecord,
+    StepState,
+)
 from lockgate.model.secret import Secret
 from lockgate.store.endpoints import EndpointBook, EndpointEntry, unchanged
 from lockgate.store.feeds import FeedBook, FeedEntry
@@ -229,3 +238,12 @@ def test_no_route_is_left_of_a_move_that_is_over(
 
 def test_routes_of_some_tables_can_be_asked_for(book: MoveBook, entry: MoveEntry) -> None:
     assert [each.table for each in book.routes(["public.orders"]).routes] == ["public.orders"]
+
+
+def test_a_record_of_an_older_version_gives_nothing_up() -> None:
+    """It knows neither `lost` nor `left`."""
+    held = MoveRecord("orders", order=MoveOrder(Command.CANCEL), facts=MoveFacts(feed="orders--0"))
+    old = msgspec.json.decode(msgspec.json.encode(held))
+    assert old["order"].pop("lost", None) is None
+    assert old["facts"].pop("left") == []
+    assert msgspec.json.decode(msgspec.json.encode(old), type=MoveRecord) == held

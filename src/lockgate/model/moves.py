@@ -221,6 +221,9 @@ class MoveOrder(Value, frozen=True):
     """Of a flip: refused when the feed is further behind."""
     disposal: Disposal = Disposal.RENAME
     """Of a complete: what becomes of the source's tables. Of a cancel: DROP or KEEP."""
+    lost: Side | None = None
+    """Of a complete or a cancel: the side without the traffic, which is gone for ever. Nothing is
+    waited for there, and nothing is done to its tables."""
 
     @property
     def check_ms(self) -> Millis:
@@ -247,6 +250,8 @@ class MoveFacts(Value, frozen=True):
     sealed: bool = False
     """Of the flip that is under way."""
     route_version: int = 0
+    left: tuple[str, ...] = ()
+    """What is left at a side that was given up, for people."""
 
     def changed(self, **fields: Any) -> "MoveFacts":
         """The same facts but for some."""

@@ -14,12 +14,12 @@ Writers are held up from the hook, or the guard, to the end of a flip. The time 
 is counted here as well as at the giving side; the side's clock is the one that decides.
 
 See `stages` for the way through, `plans` for the steps, `changes` for the record, `rules` for what
-people may ask.
+people may ask, `asides` for what is asked without being done.
 """
 
 from collections.abc import Callable
 
-from lockgate.core.machine import StateMachine
+from lockgate.core.move.asides import Asides
 from lockgate.core.move.callers import Callers
 from lockgate.core.move.changes import (
     called_off,
@@ -34,16 +34,14 @@ from lockgate.core.move.changes import (
     turned,
     undone,
 )
-from lockgate.core.move.dry import DryRun
 from lockgate.core.move.plans import HELD_UP, Refusal, is_before_seal, refusal
 from lockgate.core.move.requests import joined, outcome, request_of
-from lockgate.core.move.rules import Meanwhile, judge, meanwhile
+from lockgate.core.move.rules import Meanwhile, judge, meanwhile, no_giving_up
 from lockgate.core.move.stages import TABLE, Stage
 from lockgate.core.move.words import (
     CANCELLED,
-    DRY_DONE,
-    DRY_RUN,
     ENDED,
+    LOOKED_AT,
     LOST,
     UNKNOWN_TROUBLE,
     late,
@@ -60,14 +58,7 @@ from lockgate.model.move_events import (
     StepOutcome,
     Tick,
 )
-from lockgate.model.move_instructions import (
-    MoveAnswer,
-    MoveInstruction,
-    MoveVerdict,
-    RecordMove,
-    RunStep,
-    StopStep,
-)
+from lockgate.model.move_instructions import MoveVerdict, RecordMove, RunStep, StopStep
 from lockgate.model.moves import MoveOrder, MoveRecord, MoveSettings, MoveTrouble, Step
 
 __all__ = ["MoveKeeper"]
@@ -75,7 +66,7 @@ __all__ = ["MoveKeeper"]
 BACKOFF_DOUBLINGS_MAX = 20
 
 
-class MoveKeeper(StateMachine[MoveInstruction]):
+class MoveKeeper(Asides):
     """One life of the one that works for a move.
 
     `now` is the metastore's time as the node reckons it, going on evenly: steps are shown with it.
@@ -103,7 +94,6 @@ class MoveKeeper(StateMachine[MoveInstruction]):
         self._callers = Callers(self.emit)
         self._next: MoveOrder | None = None
         """Begins when the step that acts has ended."""
-        self._dry: DryRun | None = None
 
     # --- for others ---------------------------------------------------------------------------
 
@@ -129,8 +119,7 @@ class MoveKeeper(StateMachine[MoveInstruction]):
         if judgement is not None:
             self._callers.answer(asked.request, judgement.verdict, judgement.why)
         elif asked.dry:
-            self._dry = DryRun(asked, self.record, self.now)
-            self._ask_dry(self._dry)
+            self._begin_dry(asked)
         else:
             self._callers.add(asked.request)
             self._begin(self.record, asked.order)
@@ -161,10 +150,16 @@ class MoveKeeper(StateMachine[MoveInstruction]):
         rests = self.stage in {Stage.STUCK, Stage.RESUMING}
         if asked.dry or what is Meanwhile.BUSY:
             self._callers.answer(asked.request, MoveVerdict.BUSY, why)
+        elif (no := no_giving_up(self.record, asked.order)) is not None:
+            self._callers.answer(asked.request, MoveVerdict.REFUSED, no)
+        elif self._look is not None and what is not Meanwhile.JOIN:
+            self._callers.answer(asked.request, MoveVerdict.BUSY, LOOKED_AT)
         elif what is Meanwhile.SUPERSEDE:
             self._supersede(asked)
         elif self._next is not None:
             self._callers.answer(asked.request, MoveVerdict.BUSY, CANCELLED)
+        elif what is Meanwhile.GIVE_UP:
+            self._give_up_when_gone(asked)
         elif what is Meanwhile.JOIN:
             self._put(self._joined(asked, self.record))
             self._try_at_once()
@@ -199,6 +194,14 @@ class MoveKeeper(StateMachine[MoveInstruction]):
         else:
             self._begin(self.record, asked.order)
 
+    def _give_up_when_gone(self, asked: MoveCommand) -> None:
+        """Look at the side as soon as nothing acts."""
+        self._look = asked
+        if self.stage in {Stage.STUCK, Stage.WAITING}:
+            self._run()
+        elif self.stage is Stage.RUNNING:
+            self._stop()
+
     # --- forward ------------------------------------------------------------------------------
 
     def _resume(self, _: Tick) -> None:
@@ -224,6 +227,9 @@ class MoveKeeper(StateMachine[MoveInstruction]):
             self._run()
 
     def _run(self) -> None:
+        if self._look is not None:
+            self._ask_look(self._look)
+            return
         step = current(self.record).step
         self._emit_step(step, undo=False)
         if step is Step.SEAL:
@@ -296,6 +302,9 @@ class MoveKeeper(StateMachine[MoveInstruction]):
         """The command is over, durably."""
         self._to(Stage.RESTING)
         self._callers.tell(*outcome(self.record))
+        if self._look is not None:
+            asked, self._look = self._look, None
+            self._command(asked)
 
     # --- back ---------------------------------------------------------------------------------
 
@@ -338,6 +347,10 @@ class MoveKeeper(StateMachine[MoveInstruction]):
         if ended.outcome is StepOutcome.STALE:
             self._end(MoveKeeperOver())
             return
+        if self._look is not None:
+            done = ended.outcome is StepOutcome.DONE
+            self._step_done(ended) if done else self._run()
+            return
         record = called_off(self.record, ended.facts)
         if self._next is not None:
             order, self._next = self._next, None
@@ -354,6 +367,9 @@ class MoveKeeper(StateMachine[MoveInstruction]):
         if then is not None:
             self._to(Stage.NOTING)
         self._put(record)
+
+    def _go_on_with(self, record: MoveRecord) -> None:
+        self._note(record, self._go)
 
     def _put(self, record: MoveRecord) -> None:
         self._recorder.put(self.now, lambda serial: record.changed(serial=serial))
@@ -407,40 +423,6 @@ class MoveKeeper(StateMachine[MoveInstruction]):
         else:
             self._undo()
 
-    # --- dry runs -----------------------------------------------------------------------------
-
-    def _ask_dry(self, dry: DryRun) -> None:
-        self._number += 1
-        step = dry.ask(self._number, self.now)
-        if step is not None:
-            self._to(Stage.DRYING)
-            self.emit(step)
-        else:
-            self._end_dry(dry.answer(MoveVerdict.DONE, DRY_DONE))
-
-    def _dry_ended(self, ended: StepEnded) -> None:
-        dry = self._dry
-        if dry is None or ended.number != self._number:
-            return
-        if ended.outcome is StepOutcome.STALE:
-            self._end(MoveKeeperOver())
-        elif (answer := dry.take(ended)) is not None:
-            self._end_dry(answer)
-        else:
-            self._ask_dry(dry)
-
-    def _end_dry(self, answer: MoveAnswer) -> None:
-        self._dry = None
-        self._to(Stage.RESTING)
-        self.emit(answer)
-
-    def _tick_drying(self, _: Tick) -> None:
-        if self._dry is not None and self._dry.is_late(self.now):
-            self.emit(StopStep(self._number))
-
-    def _busy_drying(self, asked: MoveCommand) -> None:
-        self._callers.answer(asked.request, MoveVerdict.BUSY, DRY_RUN)
-
     # --- the end ------------------------------------------------------------------------------
 
     def _outdated(self, _: MoveOutdated) -> None:
@@ -448,12 +430,10 @@ class MoveKeeper(StateMachine[MoveInstruction]):
 
     def _end(self, _: MoveKeeperOver) -> None:
         """Another keeper works for the move, or will. What acts is told that nobody waits."""
-        if self.stage in {Stage.RUNNING, Stage.UNDOING, Stage.DRYING}:
+        if self.stage in {Stage.RUNNING, Stage.UNDOING, Stage.DRYING, Stage.LOOKING}:
             self.emit(StopStep(self._number))
         self._callers.tell(MoveVerdict.UNKNOWN, ENDED)
-        if self._dry is not None:
-            self.emit(self._dry.answer(MoveVerdict.UNKNOWN, ENDED))
-            self._dry = None
+        self._end_asides()
         self._then = self._next = None
         self._to(Stage.ENDED)
 

@@ -9,17 +9,20 @@
 
 While a command is under way another one is told busy. The same command again is taken for a wish
 to be told its end, and to try at once what waits. A create can be cancelled in the middle.
+
+A complete or a cancel may give the side up that does not have the traffic, if that is gone; also
+one that is under way already, and waits for it.
 """
 
 import enum
 from typing import Final, NamedTuple
 
 from lockgate.core.move.requests import has_room
-from lockgate.core.move.words import busy, done
+from lockgate.core.move.words import busy, done, lost_traffic, lost_without
 from lockgate.model.move_instructions import MoveVerdict
 from lockgate.model.moves import Command, MoveOrder, MoveRecord, MoveTrouble, Side
 
-__all__ = ["Judgement", "Meanwhile", "judge", "meanwhile"]
+__all__ = ["Judgement", "Meanwhile", "judge", "meanwhile", "no_giving_up"]
 
 _FINAL: Final = frozenset({Command.COMPLETE, Command.CANCEL})
 
@@ -38,6 +41,8 @@ def judge(record: MoveRecord, order: MoveOrder) -> Judgement | None:
         if command is last:
             return Judgement(MoveVerdict.NOTHING, MoveTrouble(done(last)))
         return Judgement(MoveVerdict.REFUSED, MoveTrouble(done(last), "create a new move"))
+    if (why := no_giving_up(record, order)) is not None:
+        return Judgement(MoveVerdict.REFUSED, why)
     if not record.facts.feed:
         return None if command in {Command.CREATE, Command.CANCEL} else _not_created(record)
     switched = record.traffic is Side.TARGET
@@ -60,6 +65,16 @@ def judge(record: MoveRecord, order: MoveOrder) -> Judgement | None:
             return Judgement(MoveVerdict.REFUSED, why) if switched else None
 
 
+def no_giving_up(record: MoveRecord, order: MoveOrder) -> MoveTrouble | None:
+    """Why the side that is said to be lost cannot be given up; None: it can, or none is."""
+    if order.lost is None:
+        return None
+    if order.lost is record.traffic:
+        return lost_traffic(order.lost)
+    ends = Command.COMPLETE if record.traffic is Side.TARGET else Command.CANCEL
+    return None if order.command is ends else lost_without(record.move, order.command, order.lost)
+
+
 def _not_created(record: MoveRecord) -> Judgement:
     why = f": {record.trouble.what}" if record.trouble is not None else ""
     trouble = MoveTrouble(f"the move was not created{why}", "cancel it and create it anew")
@@ -75,6 +90,8 @@ class Meanwhile(enum.Enum):
     """It is the same one with something else to be done at its end, and that waits for somebody."""
     SUPERSEDE = "supersede"
     """It takes the place of the one that is under way."""
+    GIVE_UP = "give-up"
+    """One of the two, without a side that is lost: first it is looked whether that is gone."""
     BUSY = "busy"
 
 
@@ -83,10 +100,17 @@ def meanwhile(record: MoveRecord, order: MoveOrder) -> tuple[Meanwhile, MoveTrou
     why = busy(record)
     under_way = record.order
     if under_way.command is Command.CREATE and order.command is Command.CANCEL:
-        return Meanwhile.SUPERSEDE, why
+        return Meanwhile.SUPERSEDE if order.lost is None else Meanwhile.GIVE_UP, why
     if order.command is not under_way.command or record.undoing or not has_room(record):
         return Meanwhile.BUSY, why
-    if order.disposal is under_way.disposal or order.command not in _FINAL:
+    if order.lost is not None and under_way.lost is None:
+        return Meanwhile.GIVE_UP, why
+    # Of a side that is given up no table is touched, whatever was to become of them.
+    if (
+        order.disposal is under_way.disposal
+        or order.command not in _FINAL
+        or under_way.lost is not None
+    ):
         return Meanwhile.JOIN, why
     if record.stuck:
         return Meanwhile.ANEW, why

@@ -20,6 +20,9 @@
             STUCK   until somebody asks again    ▼    │
                                              UNDO_WAITING
 
+    LOOKING   somebody wants a complete or a cancel to go on without a side: is that gone? From
+              where the next attempt would be RUNNING, and back there
+
     ENDED   a later keeper was there, at the metastore or at a side. From every stage, at once
 
 Everything that decides which method of the keeper runs lives here.
@@ -56,6 +59,7 @@ class Stage(enum.Enum):
     UNDOING = "undoing"
     UNDO_WAITING = "undo-waiting"
     DRYING = "drying"
+    LOOKING = "looking"
     ENDED = "ended"
 
 
@@ -97,6 +101,9 @@ TABLE: Table = table(
             Tick: do("_tick_drying"),
             MoveCommand: do("_busy_drying"),
             StepEnded: do("_dry_ended"),
+        },
+        Stage.LOOKING: {
+            StepEnded: do("_look_ended"),
         },
         Stage.ENDED: {
             **dict.fromkeys(MOVE_EVENTS, ignore("another keeper sees to the move")),

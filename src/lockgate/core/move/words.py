@@ -7,12 +7,15 @@ __all__ = [
     "DRY_DONE",
     "DRY_RUN",
     "ENDED",
+    "LOOKED_AT",
     "LOST",
     "UNKNOWN_TROUBLE",
     "busy",
     "done",
     "flip_detail",
     "late",
+    "lost_traffic",
+    "lost_without",
 ]
 
 ENDED = MoveTrouble("another node keeps this move now", "ask again")
@@ -23,6 +26,7 @@ LOST = MoveTrouble(
 CANCELLED = MoveTrouble("the move was cancelled")
 DRY_DONE = MoveTrouble("a dry run: nothing was changed")
 DRY_RUN = MoveTrouble("a dry run is under way", "ask again in a moment")
+LOOKED_AT = MoveTrouble("it is being looked whether a side is gone", "ask again in a moment")
 UNKNOWN_TROUBLE = MoveTrouble("it did not succeed, and nobody said why", "see the node's log")
 
 
@@ -47,6 +51,26 @@ def busy(record: MoveRecord) -> MoveTrouble:
             f"{command} waits for somebody to act", f"act, and ask for {command} again"
         )
     return MoveTrouble(f"{command} is under way", "ask again when it is over")
+
+
+def lost_traffic(lost: Side) -> MoveTrouble:
+    """What only the lost side has would be given up."""
+    return MoveTrouble(
+        f"the {lost.value} has the traffic: what was written there is nowhere else for sure",
+        f"put the {lost.value}'s database back, or restore it under the same URL, and ask again; "
+        "only a side without the traffic can be given up",
+    )
+
+
+def lost_without(move: str, command: Command, lost: Side) -> MoveTrouble:
+    """The side may be given up, but not by this command."""
+    if command not in (Command.CANCEL, Command.COMPLETE):
+        what = f"{command.value} needs both sides"
+    else:
+        what = f"traffic is at the {lost.other.value}: {command.value} does not end the move"
+    way = "cancel" if lost is Side.TARGET else "complete"
+    flag = "" if lost is Side.TARGET else " --keep"
+    return MoveTrouble(what, f"lockgate move {way} {move}{flag} --lost {lost.value}")
 
 
 def flip_detail(giving: Side) -> str:
