@@ -73,6 +73,8 @@ class FeedEntry(Value, frozen=True):
     """Tells it apart from every other feed that had this name, or will have it."""
     forced: bool = False
     """It is removed also from where it cannot be cleared away."""
+    keeps_source: bool = False
+    """Even so its source is waited for: only its target is given up."""
     left: tuple[str, ...] = ()
     """What such a removal has left behind, for people."""
     move: str = ""

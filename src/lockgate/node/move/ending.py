@@ -24,9 +24,11 @@ from lockgate.node.move.holding import hold
 from lockgate.node.move.job import Done, Job, refuse_if_wrong
 
 __all__ = [
+    "await_gone",
     "check_cancel",
     "check_complete",
     "clean_",
+    "clean_side",
     "dispose_",
     "drop_copies",
     "end_feed",
@@ -100,11 +102,11 @@ def end_feed(job: Job) -> Done:
         job.feeds.begin_removal(job.entry, job.run.keeper, feed)
         gone.append(feed)
     for feed in gone:
-        _await_gone(job, feed)
+        await_gone(job, feed)
     return Done(f"removed: {', '.join(gone)}" if gone else "there was no feed")
 
 
-def _await_gone(job: Job, feed: FeedId) -> None:
+def await_gone(job: Job, feed: FeedId) -> None:
     job.wait(lambda: job.feeds.is_gone(feed), f"the feed {feed} is not removed yet")
 
 
@@ -123,10 +125,14 @@ def clean_(job: Job) -> Done:
     keeps = order.command is Command.COMPLETE and order.disposal is Disposal.KEEP
     stays: list[str] = []
     for side in (Side.SOURCE, Side.TARGET):
-        _remove_log(job, side)
-        keep_guards = keeps and side is Side.SOURCE
-        stays += clean(job.url(side), job.mark, job.tables, keep_guards=keep_guards)
+        stays += clean_side(job, side, keep_guards=keeps and side is Side.SOURCE)
     return Done("; ".join(stays))
+
+
+def clean_side(job: Job, side: Side, *, keep_guards: bool) -> list[str]:
+    """The same at one side. Answers what stays there."""
+    _remove_log(job, side)
+    return clean(job.url(side), job.mark, job.tables, keep_guards=keep_guards)
 
 
 def _remove_log(job: Job, side: Side) -> None:

@@ -23,7 +23,7 @@ from lockgate.model.moves import MoveId, MoveTrouble, Step
 from lockgate.node.keeping.carrier import Carrier
 from lockgate.node.move.flipping import NotSealed
 from lockgate.node.move.job import Done, Job, Stopped
-from lockgate.node.move.steps import STEPS
+from lockgate.node.move.steps import verb
 from lockgate.node.telemetry.lines import Lines
 from lockgate.store.moves import MoveBook, MoveEntry
 
@@ -78,7 +78,7 @@ class MoveExecutor(Carrier[MoveEvent]):
     def _ended(self, run: RunStep) -> StepEnded:
         try:
             job = self._make_job(self._entry, run, lambda: self._is_stopped(run.number))
-            done = STEPS[run.step].of(job)(job)
+            done = verb(job)(job)
         except Stopped:
             trouble = MoveTrouble("it was stopped")
             return StepEnded(run.number, run.step, StepOutcome.FAILED, trouble=trouble)

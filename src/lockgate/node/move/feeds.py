@@ -31,6 +31,7 @@ from lockgate.node.feed import setup
 from lockgate.node.feed.running import HINT
 from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.contexts import Contexts, config_of
+from lockgate.node.service.forcing import LEFT, SEPARATOR
 from lockgate.node.service.keeper import Keeper
 from lockgate.node.service.planning import obstacles
 from lockgate.node.service.stores import Stores
@@ -40,6 +41,8 @@ from lockgate.store.moves import MoveEntry, kept_by
 
 __all__ = ["MoveFeeds", "feed_config"]
 
+HISTORY_LOOK: Final = 20
+"""Entries about a feed since its removal began: there are two."""
 FLUSH_MS: Final = 50
 """Changes of a move's feed wait for others no longer than this: people wait for the last of them
 while writes are blocked."""
@@ -197,9 +200,12 @@ class MoveFeeds:
         if self.record(feed) is not None:
             self._cluster.ask_coordinator(lambda request: ResumeFeed(request, feed), feed)
 
-    def begin_removal(self, move: MoveEntry, keeper: int, feed: FeedId) -> FeedEntry | None:
+    def begin_removal(
+        self, move: MoveEntry, keeper: int, feed: FeedId, *, gives_up_sink: bool = False
+    ) -> FeedEntry | None:
         """Have it recorded that the feed is to be removed, under this keeper's number. Answers how
-        far its set-up came: it comes no further. None: there is no such feed."""
+        far its set-up came: it comes no further. None: there is no such feed. With `gives_up_sink`
+        it goes also if nobody answers where it ends; its source is waited for all the same."""
         entry = self.entry(feed)
         if entry is None:
             return None
@@ -207,13 +213,28 @@ class MoveFeeds:
             raise StaleOwner(
                 "the feed is not the move's", object_=feed, hint="nothing: it was removed before"
             )
+        by_force = {"forced": True, "keeps_source": True} if gives_up_sink else {}
+        if gives_up_sink and not entry.forced:
+            # Where the history is read from, for what this removal has left (`left_behind`).
+            detail = f"by force, for the move {move.move}"
+            self._stores.history.write("keeper", "feed remove", feed, detail, "recorded")
         entry = self._stores.feeds.change(
             feed,
-            lambda now: msgspec.structs.replace(now, removing=True),
+            lambda now: msgspec.structs.replace(now, removing=True, **by_force),
             kept_by(move.move, move.birth, keeper),
         )
         self._keeper.knock(feed)
         return entry
+
+    def left_behind(self, feed: FeedId) -> tuple[str, ...]:
+        """What the last removal of the feed by force has left where it ended. It is in the history
+        before the feed is gone, so whoever comes after a keeper that was lost finds it too."""
+        for said in self._stores.history.read(feed, None, HISTORY_LOOK):
+            if said.verb == "feed remove" and said.outcome == LEFT:
+                return tuple(said.detail.split(SEPARATOR))
+            if said.verb == "feed remove" and said.outcome == "recorded":
+                break
+        return ()
 
     def is_gone(self, feed: FeedId) -> bool:
         """Nothing of it is left: slot, publication, rows at the sink, entry."""

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from lockgate.model.moves import Disposal, Side, Step
-from lockgate.node.move import creating, ending, flipping
+from lockgate.node.move import creating, ending, flipping, losing
 from lockgate.node.move.job import Done, Job
 
-__all__ = ["STEPS", "StepVerbs"]
+__all__ = ["GIVING_UP", "STEPS", "StepVerbs", "verb"]
 
 
 def _nothing(_: Job) -> Done:
@@ -140,3 +140,34 @@ STEPS: Final[Mapping[Step, StepVerbs]] = {
 }
 
 assert STEPS.keys() == set(Step), "every step has its verbs"
+
+GIVING_UP: Final[Mapping[Step, StepVerbs]] = {
+    Step.CHECK_COMPLETE: StepVerbs(losing.check_lost, losing.check_lost),
+    Step.CHECK_CANCEL: StepVerbs(losing.check_lost, losing.check_lost),
+    Step.RUN_OUT: StepVerbs(losing.nothing_runs_out, losing.nothing_runs_out),
+    Step.STOP: StepVerbs(losing.nothing_stops, losing.nothing_stops),
+    Step.END_FEED: StepVerbs(
+        losing.end_feed,
+        _would(
+            lambda job: f"remove the feed {job.facts.feed}, without {job.name(losing.lost_of(job))}"
+        ),
+    ),
+    Step.DISPOSE: StepVerbs(losing.tables_stay, losing.tables_stay),
+    Step.DROP_COPIES: StepVerbs(losing.tables_stay, losing.tables_stay),
+    Step.CLEAN: StepVerbs(
+        losing.clean_other,
+        _would(
+            lambda job: (
+                f"remove guards and records of the move at {job.name(losing.lost_of(job).other)}"
+            )
+        ),
+    ),
+}
+"""The same steps of a complete or a cancel that gives a side up."""
+
+
+def verb(job: Job) -> Callable[[Job], Done]:
+    """What is to be done now."""
+    step = job.run.step
+    found = STEPS[step] if job.run.order.lost is None else GIVING_UP.get(step, STEPS[step])
+    return found.of(job)

@@ -9,6 +9,7 @@ before that nothing of the feed runs on it, and a dead one has lost its lease; s
 there but one who is paused this very moment, to a database that was declared gone.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -21,7 +22,16 @@ from lockgate.model.feeds import FeedState
 from lockgate.node.feed.ends import Url
 from lockgate.store.feeds import FeedEntry
 
-__all__ = ["GONE", "LEFT", "SEPARATOR", "left_at_source", "left_at_target", "struck_out"]
+__all__ = [
+    "GONE",
+    "LEFT",
+    "SEPARATOR",
+    "TURNED_UP",
+    "left_at_source",
+    "left_at_target",
+    "notes_of",
+    "struck_out",
+]
 
 GONE: Final = (EndpointUnavailable, EndpointRefused)
 """What is heard of a database that is not there, or lets nobody in."""
@@ -29,6 +39,7 @@ GONE: Final = (EndpointUnavailable, EndpointRefused)
 LEFT: Final = "left behind"
 """The outcome in the history; what it was is in the detail."""
 SEPARATOR: Final = " | "
+TURNED_UP: Final = "should the database turn up again, drop there by hand what was left behind"
 
 
 def left_at_source(entry: FeedEntry, source: PostgresUrl) -> tuple[str, ...]:
@@ -68,6 +79,11 @@ def struck_out(before: FeedStatus, left: str) -> FeedStatus:
         owner="",
         lag_s=None,
         error="",
-        notes=tuple(f"left behind, {each}" for each in left.split(SEPARATOR)),
-        next_steps=("should the database turn up again, drop there by hand what was left behind",),
+        notes=notes_of(left.split(SEPARATOR)),
+        next_steps=(TURNED_UP,),
     )
+
+
+def notes_of(left: Iterable[str]) -> tuple[str, ...]:
+    """What was left, as people are told it."""
+    return tuple(f"left behind, {each}" for each in left)

@@ -251,6 +251,8 @@ class Keeper:
         try:
             setup.clear_source(book, entry, source)
         except GONE:
+            if entry.keeps_source:
+                raise
             left = left_at_source(entry, source)
         entry = book.leave(entry, left)
         if entry.left:

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+import msgspec
+
 from lockgate.endpoints.postgres.schema.identifiers import set_aside
 from lockgate.endpoints.postgres.source.slot import lsn_text
 from lockgate.model.errors import NotFound
@@ -21,6 +23,7 @@ from lockgate.model.moves import (
     StepState,
 )
 from lockgate.model.tables import parse_table
+from lockgate.node.service.forcing import TURNED_UP, notes_of
 from lockgate.node.service.statuses import Statuses
 from lockgate.node.service.stores import Stores
 from lockgate.store.moves import MoveEntry
@@ -97,7 +100,10 @@ class MoveStatuses:
             kept=_kept(entry),
             route_version=version,
             hook=entry.config.hook,
-            notes=() if feed is None or state is MoveState.COPYING else feed.notes,
+            notes=(
+                *(() if feed is None or state is MoveState.COPYING else feed.notes),
+                *notes_of(record.facts.left),
+            ),
         )
 
     def _is_copied(self, entry: MoveEntry) -> bool:
@@ -117,7 +123,19 @@ def again(record: MoveRecord) -> str:
         flags = f" --{order.disposal.value}"
     elif order.command is Command.CANCEL and order.disposal is Disposal.KEEP:
         flags = " --keep"
+    if order.lost is not None:
+        flags += f" --lost {order.lost.value}"
     return f"lockgate move {order.command.value} {record.move}{flags}"
+
+
+def _without(entry: MoveEntry) -> tuple[str, ...]:
+    """How to end a move that waits for a database which does not come back."""
+    record = entry.record
+    order, lost = record.order, record.traffic.other
+    if order.command not in (Command.COMPLETE, Command.CANCEL) or order.lost is not None:
+        return ()
+    way = again(record.changed(order=msgspec.structs.replace(order, lost=lost)))
+    return (f"if {entry.endpoint(lost)} is gone for ever: {way}",)
 
 
 def _state(entry: MoveEntry, feed: FeedStatus | None, copied: bool) -> MoveState:
@@ -176,7 +194,7 @@ def _copy(feed: FeedStatus | None, copied: bool) -> CopyProgress:
 def _kept(entry: MoveEntry) -> tuple[str, ...]:
     """What a move that is over has left on purpose."""
     order, config = entry.record.order, entry.config
-    if not entry.over or order.command is Command.CREATE:
+    if not entry.over or order.command is Command.CREATE or order.lost is not None:
         return ()
     if order.command is Command.CANCEL:
         left = entry.tables if order.disposal is Disposal.KEEP else entry.there
@@ -208,16 +226,19 @@ def _next_steps(
         case MoveState.SWITCHED:
             return (
                 *hints,
+                *(_without(entry) if record.trouble is not None else ()),
                 f"lockgate move diff {name}",
                 f"lockgate move complete {name} --rename",
                 f"lockgate move reverse {name}",
             )
         case MoveState.ERROR if record.stuck:
-            return (*hints, f"when that is done: {again(record)}")
+            return (*hints, f"when that is done: {again(record)}", *_without(entry))
         case MoveState.ERROR:
             steps = () if feed is None else feed.next_steps
             return (*hints, *steps)
         case MoveState.COMPLETED | MoveState.CANCELLED:
-            return ("nothing: it is over",)
+            return (TURNED_UP,) if record.facts.left else ("nothing: it is over",)
         case _:
-            return (f"wait for it: lockgate move watch {name}",)
+            held_up = record.trouble is not None or (feed is not None and bool(feed.error))
+            waits = _without(entry) if held_up else ()
+            return (f"wait for it: lockgate move watch {name}", *waits)

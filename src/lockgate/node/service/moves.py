@@ -293,4 +293,5 @@ def _stuck(record: MoveRecord) -> MoveStuck:
 def _detail(order: MoveOrder) -> str:
     if order.command in (Command.SWITCH, Command.REVERSE):
         return f"timeout {order.timeout_ms / 1000:g} s"
-    return order.disposal.value
+    lost = "" if order.lost is None else f", without the {order.lost.value}, which is lost"
+    return f"{order.disposal.value}{lost}"
