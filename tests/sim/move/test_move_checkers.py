@@ -5,7 +5,7 @@ import pytest
 
 from lockgate.model.move_events import MoveCommand
 from lockgate.model.move_instructions import MoveAnswer, MoveVerdict
-from lockgate.model.moves import Command, MoveOrder, Side
+from lockgate.model.moves import Command, MoveOrder, Side, Step, StepRecord, StepState
 from lockgate.sim.loop import Loop
 from lockgate.sim.move.ledger import MoveLedger
 from lockgate.sim.move.probes import MoveProbes
@@ -240,3 +240,36 @@ def test_who_is_not_answered_is_named(place: Place) -> None:
     assert "keeper 1" in place.requests.unanswered()
     place.requests.lose("keeper 1")
     assert not place.requests.unanswered()
+
+
+# --- sides that are lost ----------------------------------------------------------------------
+
+
+def _giving_up(place: Place, lost: Side, *steps: Step) -> None:
+    done = tuple(StepRecord(step, StepState.DONE, started_ms=1) for step in steps)
+    order = MoveOrder(Command.CANCEL, lost=lost)
+    place.store.write(place.store.record.changed(order=order, steps=done, serial=1))
+
+
+def test_a_side_that_answers_is_not_found_gone(place: Place) -> None:
+    with broken(Law.DRAIN):
+        place.ledger.found_gone(Side.TARGET, 0)
+
+
+def test_a_side_that_was_away_meanwhile_may_be_taken_for_gone(place: Place) -> None:
+    place.target.away_until = 20
+    place.ledger.found_gone(Side.TARGET, 10)
+    _giving_up(place, Side.TARGET, Step.CHECK_CANCEL, Step.STOP)
+
+
+def test_a_side_is_not_given_up_before_anybody_has_looked(place: Place) -> None:
+    _giving_up(place, Side.TARGET, Step.CHECK_CANCEL)
+    with broken(Law.DRAIN):
+        _giving_up(place, Side.TARGET, Step.CHECK_CANCEL, Step.STOP)
+
+
+def test_what_has_the_traffic_is_not_given_up(place: Place) -> None:
+    place.source.lost = True
+    place.ledger.found_gone(Side.SOURCE, 0)
+    with broken(Law.DRAIN):
+        _giving_up(place, Side.SOURCE, Step.CHECK_CANCEL, Step.STOP)

@@ -16,6 +16,7 @@ CLASSIC = {
     "move-rollback-forgotten",
     "move-route-before-seal",
     "move-way-back-late",
+    "move-lost-side-answers",
 }
 
 

@@ -55,6 +55,10 @@ class MoveFaults:
     """Somebody compares both sides, and holds a feed for it."""
     dead_ms: int
     """Nobody keeps the move for a long time."""
+    lose_ms: int
+    """A side that does not have the traffic is gone for ever."""
+    lies: float
+    """Per request that ends the move: a side is said to be lost, whether it is or not."""
     ask_ms: int
 
     __slots__ = (
@@ -70,6 +74,8 @@ class MoveFaults:
         "failover_ms",
         "hook_failed",
         "hook_hangs",
+        "lies",
+        "lose_ms",
         "pause_ms",
         "refused",
         "repeat",
@@ -121,6 +127,8 @@ class MoveFaults:
         self.compare_ms = every(0.3, 500, 2_000)
         self.dead_ms = every(0.25, 3_000, 6_000)
         self.ask_ms = every(1.0, 150, 400, 800)
+        self.lose_ms = every(0.2, 3_000, 6_000)
+        self.lies = rate(0.4, 0.3, 0.7)
 
     def heal(self) -> None:
         """Nothing goes wrong any more, and nobody wants anything."""

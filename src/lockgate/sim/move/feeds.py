@@ -34,6 +34,7 @@ class SimFeed:
         "busy",
         "copies",
         "epoch",
+        "gives_up_sink",
         "name",
         "removing",
         "source",
@@ -51,6 +52,8 @@ class SimFeed:
         self.epoch = 1
         self.stopped = False
         self.removing = False
+        self.gives_up_sink = False
+        """It is removed also if nobody answers where it ends."""
         self.busy = False
         """Its owner waits for an apply."""
 
@@ -125,10 +128,12 @@ class SimFeeds:
             feed.epoch += 1
             feed.busy = False
 
-    def begin_removal(self, name: str, keeper: int) -> None:
+    def begin_removal(self, name: str, keeper: int, *, gives_up_sink: bool = False) -> None:
         """Have it recorded that it is to go. That follows."""
         self._kept_by(keeper)
         feed = self.book.get(name)
+        if feed is not None:
+            feed.gives_up_sink = feed.gives_up_sink or gives_up_sink
         if feed is not None and not feed.removing:
             feed.removing = True
             self._after(SET_UP_MS, self._remove, feed)
@@ -161,10 +166,12 @@ class SimFeeds:
         return self.source(feed).head
 
     def _remove(self, feed: SimFeed) -> None:
-        if self._world.is_away(self.source(feed)) or self._world.is_away(self.sink(feed)):
+        without_sink = self._world.is_away(self.sink(feed))
+        if self._world.is_away(self.source(feed)) or (without_sink and not feed.gives_up_sink):
             self._after(SET_UP_MS, self._remove, feed)
             return
-        self.revoke(feed, feed.epoch)
+        if not without_sink:
+            self.revoke(feed, feed.epoch)
         if self.book.get(feed.name) is feed:
             del self.book[feed.name]
 

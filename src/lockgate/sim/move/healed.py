@@ -4,6 +4,8 @@ created      the side with the traffic takes writes, the other is closed; one fe
              there, runs, and what it has brought is exactly what was there at its position
 completed    the target takes writes; the source's table is gone, renamed, or kept closed
 cancelled    the source takes writes
+given up     of a side that was, and of the feed to one that is lost, nothing is asked; the other
+             is as after any end
 at all       no feed, guard, hold or hook of a command that is over; every answer given
 """
 
@@ -46,6 +48,8 @@ def _sides(world: "MoveWorld", record: MoveRecord) -> str:
         return f"the {having.side.value} has the traffic and takes no writes"
     if having.guard is not None:
         return f"a guard is left at the {having.side.value}"
+    if _is_over(record, record.order.command) and record.order.lost is other.side:
+        return "" if having.over else f"something is left at the {having.side.value}"
     if _is_over(record, Command.COMPLETE):
         kept = record.order.disposal is Disposal.KEEP
         closed = other.rows is not None and other.guarded if kept else other.rows is None
@@ -64,10 +68,11 @@ def _feeds(world: "MoveWorld", record: MoveRecord) -> str:
     if set(book) != ({name} if name else set()):
         return f"the feeds are {sorted(book)}, not {name or 'none'}"
     known = {feed.key for feed in book.values()}
-    live = [feed for side in Side for feed in world.sides[side].live_feeds() if feed not in known]
+    asked = [side for side in Side if side is not record.order.lost]
+    live = [feed for side in asked for feed in world.sides[side].live_feeds() if feed not in known]
     if live:
         raise LawBroken(Law.DRAIN, f"{live[0][0]} is removed, and could still apply", ABOUT)
-    if not name:
+    if not name or world.lost is not None:
         return ""
     feed = book[name]
     if feed.source is not record.traffic or feed.stopped:

@@ -6,6 +6,7 @@ Together   a write that does not see every write before it: one was lost, or cam
            that gives out a value which is in use; a kept table that is not as of its position
 Drain      a feed that meets a table which was renamed or dropped under it; a table that goes while
            a feed could still apply to it
+           and a side that is given up although it answers, or before anybody has looked
 Record     traffic that changes hands before the giving side is sealed, or the taking side opened
            before it has; a command that takes it to the other side than it says
 
@@ -15,8 +16,9 @@ there were is kept here.
 
 from typing import TYPE_CHECKING
 
+from lockgate.core.move.plans import CHECKS
 from lockgate.model.ids import Millis
-from lockgate.model.moves import Command, Side
+from lockgate.model.moves import Command, MoveRecord, Side
 from lockgate.sim.violation import Law, LawBroken
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ class MoveLedger:
         self._hooked_by = 0
         self.traffic = Side.SOURCE
         """As the record says."""
+        self._gone: set[Side] = set()
+        """A check has found it gone, at some time."""
 
     # --- writers ------------------------------------------------------------------------------
 
@@ -117,7 +121,25 @@ class MoveLedger:
         what = f"{feed} applies at the {side.value}, where its table is gone"
         return LawBroken(Law.DRAIN, what, ABOUT)
 
+    def found_gone(self, side: Side, since: Millis) -> None:
+        """A check that began then says that nobody answers there."""
+        there = self.sides[side]
+        if not there.lost and there.away_until <= since:
+            raise LawBroken(Law.DRAIN, f"the {side.value} is given up, and it answers", ABOUT)
+        self._gone.add(side)
+
     # --- the record ---------------------------------------------------------------------------
+
+    def given_up(self, record: MoveRecord) -> None:
+        """A record has landed. What has the traffic is never given up, and nothing goes by that a
+        side is, before it was looked."""
+        lost, acting = record.order.lost, [one.step for one in record.steps if one.started_ms]
+        if lost is None or record.undoing or set(acting) <= CHECKS:
+            return
+        if lost is record.traffic:
+            raise LawBroken(Law.DRAIN, f"the {lost.value} is given up with the traffic", ABOUT)
+        if lost not in self._gone:
+            raise LawBroken(Law.DRAIN, f"the {lost.value} is given up by word alone", ABOUT)
 
     def traffic_recorded(self, traffic: Side, command: Command, now: Millis) -> None:
         """A record that says where traffic is has landed."""

@@ -17,6 +17,8 @@ TIMEOUTS_MS: Final = (250, 600, 1_500)
 CALM_TIMEOUT_MS: Final = 5_000
 DRY: Final = 0.08
 FORMER: Final = 0.1
+KNOWN: Final = 0.4
+"""That a database does not come back is seen by some before they ask, and by others later."""
 
 
 class MovePeople:
@@ -65,7 +67,18 @@ class MovePeople:
         if command is Command.CANCEL and disposal is Disposal.RENAME:
             disposal = Disposal.DROP
         timeout_ms = CALM_TIMEOUT_MS if self._world.healed else rng.choice(TIMEOUTS_MS)
-        return MoveOrder(command, timeout_ms=timeout_ms, disposal=disposal)
+        lost = self._lost() if command in (Command.CANCEL, Command.COMPLETE) else None
+        return MoveOrder(command, timeout_ms=timeout_ms, disposal=disposal, lost=lost)
+
+    def _lost(self) -> Side | None:
+        """What they say is lost: mostly what is, or what is away at this moment."""
+        world = self._world
+        if world.loop.chance(world.faults.lies):
+            world.faults.count += 1
+            away = [one for one, side in world.sides.items() if world.is_away(side)]
+            return away[0] if away else world.loop.rng.choice(tuple(Side))
+        knows = world.healed or world.loop.chance(KNOWN)
+        return world.lost if knows else None
 
     def _ask_by_chance(self) -> None:
         """Mostly what can be done next; now and then anything."""
@@ -91,8 +104,14 @@ class MovePeople:
     def settle(self) -> None:
         """Somebody acts where somebody has to."""
         keeper = self._world.keeper
-        if keeper is not None and keeper.core.stage is Stage.STUCK:
-            self.ask(keeper.core.record.order)
+        if keeper is None or keeper.core.stage in (Stage.RESTING, Stage.LOOKING):
+            return
+        record = keeper.core.record
+        if self._world.lost is not None and record.order.lost is None:
+            creates = record.order.command is Command.CREATE
+            self.ask(self._order(Command.CANCEL if creates else record.order.command))
+        elif keeper.core.stage is Stage.STUCK:
+            self.ask(record.order)
 
     def once_more(self, *, ends: bool) -> None:
         """Standing still could be dead: something new must get through."""

@@ -59,6 +59,12 @@ class MoveProbe(Enum):
     MOVE_SECOND_FLIP = "somebody asked for a flip while one was being put back"
     MOVE_TWO_KEEPERS = "a successor began while the former keeper lived"
     MOVE_ALL_DEAD = "nobody kept the move for a long time, and its block ran out"
+    MOVE_WITHOUT_TARGET = "a move was cancelled without a target that was gone"
+    MOVE_WITHOUT_SOURCE = "a move was completed without a source that was gone"
+    MOVE_GIVEN_UP_BACK = "a side that was given up turned up again"
+    MOVE_GIVING_UP_REFUSED = "a side that answers was said to be lost"
+    MOVE_LOOKED_GONE = "a command that was under way went on without a side that was gone"
+    MOVE_LOOKED_THERE = "a command that was under way went on with a side that was said to be lost"
     MOVE_END_REPEATED = "an end of a step came again"
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lockgate.core.move.changes import current
 from lockgate.core.move.keeper import MoveKeeper
-from lockgate.core.move.plans import is_before_seal
+from lockgate.core.move.plans import CHECKS, is_before_seal
 from lockgate.core.move.stages import Stage
 from lockgate.model.errors import IllegalTransition
 from lockgate.model.move_events import (
@@ -87,7 +87,7 @@ class SimMoveKeeper:
         self.world.requests.ask(self.name, asked)
         order, held = asked.order, self.core.record.order
         same = order.command is held.command and order.disposal is not held.disposal
-        if self.core.stage is Stage.STUCK and same and not asked.dry:
+        if self.core.stage is Stage.STUCK and same and not asked.dry and order.lost is held.lost:
             self.world.probes.hit(MoveProbe.MOVE_DISPOSAL_CHANGED)
         self.take(asked)
 
@@ -134,6 +134,9 @@ class SimMoveKeeper:
                 probes.hit(MoveProbe.MOVE_STUCK)
             elif self.core.stage is Stage.UNDO_WAITING:
                 probes.hit(MoveProbe.MOVE_UNDO_FAILED)
+            if before is Stage.LOOKING and self.core.stage is not Stage.LOOKING:
+                gives_up = self.core.record.order.lost is not None
+                probes.hit(MoveProbe.MOVE_LOOKED_GONE if gives_up else MoveProbe.MOVE_LOOKED_THERE)
 
     # --- hands --------------------------------------------------------------------------------
 
@@ -215,6 +218,9 @@ class SimMoveKeeper:
         if ended.outcome is StepOutcome.STALE and self.world.store.keeps(self.keeper):
             what = f"{self.name} is the newest, and {running.run.step.value} calls it stale"
             raise LawBroken(Law.FENCE, what, ABOUT)
+        run = running.run
+        if run.step in CHECKS and run.order.lost and ended.outcome is StepOutcome.DONE:
+            self.world.ledger.found_gone(run.order.lost, running.began)
         self._reply(ended)
 
 

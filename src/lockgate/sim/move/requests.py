@@ -135,12 +135,18 @@ class MoveRequests:
                 probes.hit(MoveProbe.MOVE_STUCK_FREED)
             if command in _DONE:
                 probes.hit(_DONE[command])
+            if request.asked.order.lost is not None:
+                probes.hit(_LOST[command])
+                if not self._ledger.sides[request.asked.order.lost].lost:
+                    probes.hit(MoveProbe.MOVE_GIVEN_UP_BACK)
         elif verdict is MoveVerdict.ROLLED_BACK:
             probes.hit(MoveProbe.MOVE_ROLLED_BACK)
         elif verdict is MoveVerdict.BUSY:
             probes.hit(MoveProbe.MOVE_BUSY)
         elif verdict is MoveVerdict.REFUSED and request.begun:
             probes.hit(MoveProbe.MOVE_CHECK_REFUSED)
+            if request.asked.order.lost is not None:
+                probes.hit(MoveProbe.MOVE_GIVING_UP_REFUSED)
 
 
 _DONE = {
@@ -148,4 +154,8 @@ _DONE = {
     Command.REVERSE: MoveProbe.MOVE_REVERSED,
     Command.COMPLETE: MoveProbe.MOVE_COMPLETED,
     Command.CANCEL: MoveProbe.MOVE_CANCELLED,
+}
+_LOST = {
+    Command.COMPLETE: MoveProbe.MOVE_WITHOUT_SOURCE,
+    Command.CANCEL: MoveProbe.MOVE_WITHOUT_TARGET,
 }

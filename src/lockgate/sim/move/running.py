@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from lockgate.model.move_events import StepEnded, StepOutcome
 from lockgate.model.move_instructions import RunStep
 from lockgate.model.moves import MoveFacts, MoveTrouble, Step
+from lockgate.sim.move.losing import LosingVerbs
 from lockgate.sim.move.probes import MoveProbe
 from lockgate.sim.move.side import NotNow, NotSo, StaleKeeper
 from lockgate.sim.move.verbs import Verbs
@@ -32,7 +33,9 @@ class Running:
         self.stopped = False
         self._keeper = keeper
         self._world = keeper.world
-        self._acts = Verbs(keeper.world, run).act()
+        self.began = keeper.world.loop.now
+        kind = Verbs if run.order.lost is None else LosingVerbs
+        self._acts = kind(keeper.world, run).act()
         self._over = False
         self._orphan_until: int | None = None
 

@@ -119,6 +119,8 @@ class SimSide:
         """Somebody waits for the table: who wants to write now waits behind."""
         self.sunk: dict[FeedKey, Sunk] = {}
         self.away_until: Millis = 0
+        self.lost = False
+        """It never comes back."""
 
     # --- for everybody ------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ class MoveStore:
         if may:
             self.record = record
             self._ledger.traffic_recorded(record.traffic, record.order.command, self._loop.now)
+            self._ledger.given_up(record)
         return may
 
     def keeps(self, keeper: int) -> bool:

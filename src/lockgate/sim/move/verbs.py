@@ -141,6 +141,7 @@ class Verbs:
         stands = self._feeds.stands(feed)
         if feed.stopped or stands is None or self._giving.head - stands > LAG_MAX:
             raise NotSo("the feed is not level")
+        self._side(self._run.giving.other)
         return None
 
     def _hook_before(self) -> Acts:

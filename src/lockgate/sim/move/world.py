@@ -18,7 +18,7 @@ import msgspec
 from lockgate.core.move.stages import Stage
 from lockgate.model.ids import Millis
 from lockgate.model.move_events import MoveEvent
-from lockgate.model.moves import Side, Step, StepState
+from lockgate.model.moves import Command, Side, Step, StepState
 from lockgate.sim.loop import Loop
 from lockgate.sim.move.faults import MoveFaults, draw_settings
 from lockgate.sim.move.feeds import SimFeeds
@@ -81,6 +81,8 @@ class MoveWorld:
         self.writers = Writers(self)
         self.people = MovePeople(self)
         self.healed = False
+        self.lost: Side | None = None
+        """Gone for ever."""
         self._dead_until: Millis = 0
         self._trace = blake2b(digest_size=16)
 
@@ -99,6 +101,7 @@ class MoveWorld:
         self.every(faults.failover_ms, self._fail_over)
         self.every(faults.compare_ms, self._compare)
         self.every(faults.dead_ms, self._all_die)
+        self.every(faults.lose_ms, self._lose)
         self.loop.run(FAULTS_MS)
         self._heal()
         self._run_until_live()
@@ -118,7 +121,7 @@ class MoveWorld:
         for orphan in self.orphans:
             orphan.cancel()
         for side in self.sides.values():
-            side.away_until = 0
+            side.away_until = min(side.away_until, self.loop.now)
         if self.keeper is None or not self.keeper.up:
             self._boot()
         else:
@@ -209,7 +212,18 @@ class MoveWorld:
 
     def is_away(self, side: SimSide) -> bool:
         """The server does not answer."""
-        return self.loop.now < side.away_until
+        return side.lost or self.loop.now < side.away_until
+
+    def _lose(self) -> None:
+        """A side is gone for ever: the one without the traffic, and not in the middle of a flip.
+        Of the other cases nobody promises anything."""
+        record = self.store.record
+        flips = record.order.command in (Command.SWITCH, Command.REVERSE)
+        if self.lost is None and (record.ended or not flips):
+            self.faults.count += 1
+            self.lost = record.traffic.other
+            self.sides[self.lost].lost = True
+            self.note("the world", "loses", self.lost)
 
     def _fail_over(self) -> None:
         feeds = list(self.feeds.book.values())

@@ -6,6 +6,7 @@ A checker that no bug has ever set off proves nothing. Every plant says which la
 from lockgate.sim.plants import (
     at_coordinator,
     at_lake,
+    at_lost_side,
     at_maintainer,
     at_move,
     at_node,
@@ -20,6 +21,7 @@ __all__ = [
     "Plant",
     "at_coordinator",
     "at_lake",
+    "at_lost_side",
     "at_maintainer",
     "at_move",
     "at_node",
