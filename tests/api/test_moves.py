@@ -3,7 +3,7 @@
 import pytest
 
 from lockgate.model.errors import OutcomeUnknown
-from lockgate.model.moves import Command, Disposal, MoveOrder
+from lockgate.model.moves import Command, Disposal, MoveOrder, Side
 from lockgate.model.tokens import Role
 from tests.api.conftest import Ask
 from tests.support.services import FakeService
@@ -118,6 +118,16 @@ ORDERS = [
     ("complete", {"source_tables": "keep"}, MoveOrder(Command.COMPLETE, disposal=Disposal.KEEP)),
     ("cancel", {}, MoveOrder(Command.CANCEL, disposal=Disposal.DROP)),
     ("cancel", {"keep": True}, MoveOrder(Command.CANCEL, disposal=Disposal.KEEP)),
+    (
+        "cancel",
+        {"lost": "target"},
+        MoveOrder(Command.CANCEL, disposal=Disposal.DROP, lost=Side.TARGET),
+    ),
+    (
+        "complete",
+        {"source_tables": "keep", "lost": "source"},
+        MoveOrder(Command.COMPLETE, disposal=Disposal.KEEP, lost=Side.SOURCE),
+    ),
 ]
 
 
@@ -138,6 +148,8 @@ def test_what_is_asked_for_gets_through(
         ("switch", {"timeout": 5}, "timeout"),
         ("switch", {"max_lag_s": "1"}, "max_lag_s"),
         ("cancel", {"force": True}, "force"),
+        ("cancel", {"lost": "both"}, "lost"),
+        ("switch", {"lost": "target"}, "lost"),
         ("switch", {"request": "mine"}, "request"),
     ],
 )

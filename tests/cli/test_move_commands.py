@@ -11,7 +11,7 @@ from lockgate.client.moves import took_s
 from lockgate.model.errors import OutcomeUnknown
 from lockgate.model.feed_status import FindingDocument
 from lockgate.model.move_status import MoveStep
-from lockgate.model.moves import Disposal, MoveState
+from lockgate.model.moves import Disposal, MoveState, Side
 from tests.cli.conftest import Run
 from tests.cli.test_terminal import Terminal
 from tests.support.fake_moves import FakeMoves
@@ -213,6 +213,29 @@ def test_a_flip_that_was_put_back_is_failure(run: Run, moves: FakeMoves) -> None
     done = run("move switch shop --json")
     assert (done.code, done.document["error"]["code"]) == (1, "rolled-back")
     assert "error: pid 7 holds public.orders (shop)\nhint: try again\n" in done.err
+
+
+@pytest.mark.parametrize(
+    ("line", "lost"),
+    [
+        ("cancel shop --lost target", Side.TARGET),
+        ("complete shop --keep --lost source", Side.SOURCE),
+    ],
+)
+def test_a_side_that_is_lost_is_named_and_what_is_left_there_is_told(
+    run: Run, moves: FakeMoves, line: str, lost: Side
+) -> None:
+    if lost is Side.SOURCE:
+        run("move switch shop")
+    ended = run(f"move {line}")
+    assert ended.code == 0
+    assert moves.orders[-1].lost is lost
+    assert f"left behind, {lost.value} db: a slot" in ended.out.splitlines()
+
+
+def test_only_a_side_can_be_lost(run: Run, moves: FakeMoves) -> None:
+    assert run("move cancel shop --lost both").code == 2
+    assert not moves.orders
 
 
 def test_a_switched_move_is_not_cancelled(run: Run, moves: FakeMoves) -> None:

@@ -43,6 +43,12 @@ def test_a_plan_says_what_would_be_done(mover: Client) -> None:
     assert [step.name for step in planned.steps] == ["check-create", "forward", "guard"]
 
 
+def test_a_side_that_is_lost_is_named(mover: Client) -> None:
+    ended = mover.moves.cancel("orders", lost="target")
+    assert ended.status is not None
+    assert ended.status.notes == ("left behind, target db: a slot",)
+
+
 def test_a_move_goes_from_one_end_to_the_other(mover: Client) -> None:
     assert mover.moves.switch("orders").verdict == "done"
     assert mover.moves.switch("orders").verdict == "nothing-to-do"

@@ -162,7 +162,10 @@ class FakeMoves:
                 forward=MoveFeed(f"{name}--0", "normal", 0.1) if traffic == "source" else None,
                 reverse=MoveFeed(f"{name}--1", "normal", 0.1) if traffic == "target" else None,
                 as_of="0/2A4410" if state is MoveState.COMPLETED else "",
-                kept=kept if over else (),
+                kept=kept if over and order.lost is None else (),
+                notes=()
+                if order.lost is None
+                else (f"left behind, {order.lost.value} db: a slot",),
                 next_steps=tuple(step.format(name) for step in _NEXT.get(state, ())),
             )
             self._moves[name] = now

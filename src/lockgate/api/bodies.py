@@ -21,7 +21,7 @@ from lockgate.model.feed_config import (
     read_config,
 )
 from lockgate.model.move_config import MoveConfig, read_move_config
-from lockgate.model.moves import Command, Disposal, MoveOrder
+from lockgate.model.moves import Command, Disposal, MoveOrder, Side
 from lockgate.model.secret import Secret
 from lockgate.model.tokens import Role
 
@@ -264,8 +264,23 @@ class MoveFlipBody(_MoveCommandBody):
         )
 
 
-class MoveCompleteBody(_MoveCommandBody):
+class _MoveEndBody(_MoveCommandBody):
     """How a move is to end."""
+
+    lost: Literal["source", "target"] | None = Field(
+        default=None,
+        description="The side without the traffic, which is gone for ever: it is not waited for. "
+        "Refused while it can be reached.",
+    )
+
+    @property
+    def lost_side(self) -> Side | None:
+        """The same, as the core has it."""
+        return None if self.lost is None else Side(self.lost)
+
+
+class MoveCompleteBody(_MoveEndBody):
+    """How a move is to be completed."""
 
     source_tables: Literal["rename", "drop", "keep"] = Field(
         description="What becomes of them. `rename`: `orders` becomes `_orders_old`."
@@ -274,10 +289,11 @@ class MoveCompleteBody(_MoveCommandBody):
     @property
     def order(self) -> MoveOrder:
         """The same, as the core has it."""
-        return MoveOrder(Command.COMPLETE, disposal=Disposal(self.source_tables))
+        disposal = Disposal(self.source_tables)
+        return MoveOrder(Command.COMPLETE, disposal=disposal, lost=self.lost_side)
 
 
-class MoveCancelBody(_MoveCommandBody):
+class MoveCancelBody(_MoveEndBody):
     """How a move is to be given up."""
 
     keep: bool = Field(default=False, description="Keep the target's tables as they are.")
@@ -285,7 +301,8 @@ class MoveCancelBody(_MoveCommandBody):
     @property
     def order(self) -> MoveOrder:
         """The same, as the core has it."""
-        return MoveOrder(Command.CANCEL, disposal=Disposal.KEEP if self.keep else Disposal.DROP)
+        disposal = Disposal.KEEP if self.keep else Disposal.DROP
+        return MoveOrder(Command.CANCEL, disposal=disposal, lost=self.lost_side)
 
 
 class _DiffBody(_Body):

@@ -41,6 +41,15 @@ MaxLag = Annotated[
     ),
 ]
 
+Lost = Annotated[
+    Literal["source", "target"] | None,
+    typer.Option(
+        "--lost",
+        help="This side is gone for ever, and does not have the traffic: do not wait for it, and "
+        "say what is left there. Refused while it can be reached.",
+    ),
+]
+
 
 @app.callback()
 def _move() -> None:
@@ -253,12 +262,16 @@ def complete(
     keep: Annotated[
         bool, typer.Option("--keep", help="They stay, guarded: nobody can write to them.")
     ] = False,
+    lost: Lost = None,
     dry_run: DryRun = False,
     url: asking.UrlOption = None,
     home: asking.HomeOption = None,
     as_json: output.JsonFlag = False,
 ) -> int:
-    """End a move that is switched. There is no way back from it."""
+    """End a move that is switched. There is no way back from it.
+
+    Of a source that is lost no table is touched, whichever of --rename, --drop and --keep is given.
+    """
     ways = {"rename": rename, "drop": drop, "keep": keep}
     chosen = [way for way, said in ways.items() if said]
     if len(chosen) != 1:
@@ -269,7 +282,7 @@ def complete(
         )
     way: Literal["rename", "drop", "keep"] = chosen[0]  # type: ignore[assignment]
     return _carried_out(
-        lambda lg: lg.moves.complete(name, way, dry_run=dry_run),
+        lambda lg: lg.moves.complete(name, way, dry_run=dry_run, lost=lost),
         *(name, "complete", "the move is completed", url, home, as_json),
     )
 
@@ -281,6 +294,7 @@ def cancel(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the copies at the target as they are.")
     ] = False,
+    lost: Lost = None,
     dry_run: DryRun = False,
     url: asking.UrlOption = None,
     home: asking.HomeOption = None,
@@ -288,7 +302,7 @@ def cancel(
 ) -> int:
     """End a move that is not switched, and drop its copies at the target."""
     return _carried_out(
-        lambda lg: lg.moves.cancel(name, keep=keep, dry_run=dry_run),
+        lambda lg: lg.moves.cancel(name, keep=keep, dry_run=dry_run, lost=lost),
         *(name, "cancel", "the move is cancelled", url, home, as_json),
     )
 

@@ -10,6 +10,7 @@ from lockgate.cli import columns, feed_show, output
 from lockgate.cli.progress import seconds
 from lockgate.client.moves import took_s
 from lockgate.model.move_status import MoveFeed, MoveOutcome, MoveStatus, MoveStep
+from lockgate.model.moves import MoveState
 
 __all__ = [
     "document",
@@ -22,6 +23,8 @@ __all__ = [
     "status_lines",
     "step_line",
 ]
+
+_OVER = frozenset({MoveState.COMPLETED, MoveState.CANCELLED})
 
 
 def moves(found: Iterable[MoveStatus]) -> None:
@@ -124,6 +127,8 @@ def outcome(told: MoveOutcome, name: str, done: str, *, as_json: bool) -> int:
         nothing = f"there was nothing to do ({name})"
         output.line(told.what or (nothing if told.verdict == "nothing-to-do" else done))
         if told.status is not None:
+            for note in told.status.notes if told.status.state in _OVER else ():
+                output.line(note)
             output.next_steps(told.status.next_steps)
     errors = sum(finding.severity == "error" for finding in told.findings)
     if errors:

@@ -21,7 +21,10 @@ from lockgate.model.lake_documents import UNDER_WAY
 from lockgate.model.move_status import MoveOutcome, MoveStatus, MoveStep
 from lockgate.model.moves import MoveState
 
-__all__ = ["Moves", "took_s"]
+__all__ = ["Lost", "Moves", "took_s"]
+
+Lost = Literal["source", "target"]
+"""The side of a move that does not have the traffic."""
 
 LOOK_S: Final = 1.0
 
@@ -152,13 +155,20 @@ class Moves:
         source_tables: Literal["rename", "drop", "keep"],
         *,
         dry_run: bool = False,
+        lost: Lost | None = None,
     ) -> MoveOutcome:
-        """End a move that is switched. There is no way back from it."""
-        return self._asked(name, "complete", dry_run, source_tables=source_tables)
+        """End a move that is switched. There is no way back from it. With `lost="source"` the
+        source is gone for ever: it is not waited for, and what is left there is in the notes of
+        the status. Refused while it can be reached."""
+        how = {"source_tables": source_tables, **_given_up(lost)}
+        return self._asked(name, "complete", dry_run, **how)
 
-    def cancel(self, name: str, *, keep: bool = False, dry_run: bool = False) -> MoveOutcome:
-        """End a move that is not switched, and drop the target's copies unless `keep` is said."""
-        return self._asked(name, "cancel", dry_run, keep=keep)
+    def cancel(
+        self, name: str, *, keep: bool = False, dry_run: bool = False, lost: Lost | None = None
+    ) -> MoveOutcome:
+        """End a move that is not switched, and drop the target's copies unless `keep` is said.
+        With `lost="target"` the target is gone for ever, as with `complete`."""
+        return self._asked(name, "cancel", dry_run, keep=keep, **_given_up(lost))
 
     def remove(self, name: str) -> None:
         """Forget a move that is completed or cancelled."""
@@ -192,6 +202,11 @@ def took_s(step: MoveStep) -> float | None:
     except ValueError:
         return None
     return max(0.0, (ended - began).total_seconds())
+
+
+def _given_up(lost: Lost | None) -> dict[str, str]:
+    """Said only by who means it: a node of an older version knows nothing of it."""
+    return {} if lost is None else {"lost": lost}
 
 
 def _path(name: str, *parts: str) -> str:
