@@ -16,7 +16,7 @@ from tests.support.moves import ORDERS, Moved, copied
 
 
 @contextmanager
-def _node(pair: Pair) -> Iterator[NodeService]:
+def serving(pair: Pair) -> Iterator[NodeService]:
     pair.at_source(*ORDERS)
     config = ServerConfig(home=str(pair.home), node="one", lease_s=3.0)
     node = NodeService(config, spark=pair.spark)
@@ -32,7 +32,7 @@ def _node(pair: Pair) -> Iterator[NodeService]:
 @pytest.fixture
 def service(pair: Pair) -> Iterator[NodeService]:
     """A lone node, with a table of orders at the source."""
-    with _node(pair) as node:
+    with serving(pair) as node:
         yield node
 
 
@@ -47,6 +47,6 @@ def moved(
     home = tmp_path_factory.mktemp("moved")
     with fresh_database(pg16) as source, fresh_database(pg18) as target:
         pair = Pair(source, target, home, spark)
-        with _node(pair) as node:
+        with serving(pair) as node:
             copied(node)
             yield Moved(node, pair)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 
 from lockgate.model.errors import NotFound
@@ -14,6 +15,7 @@ from lockgate.node.service import NodeService
 from lockgate.node.service import feeds as desk
 from tests.support.feeds import LEVEL_S, Pair
 from tests.support.proxy import FaultProxy
+from tests.support.waiting import until
 
 CONFIG: FeedConfig = read_config(
     {"name": "feed", "source": "near", "target": "far", "tables": ["public.*"]}
@@ -102,3 +104,29 @@ def test_a_removal_that_waits_for_a_database_can_be_forced(
     assert waits is not None
     assert waits.state is not FeedState.REMOVED
     assert "replication slot" in " ".join(_forced(service).notes)
+
+
+def test_a_removal_that_gives_up_the_target_waits_for_the_source(
+    service: NodeService, pair: Pair, proxies: dict[str, FaultProxy]
+) -> None:
+    """So a move does it: its source stays in use, and a slot that was left there would fill it."""
+    for proxy in proxies.values():
+        _gone(proxy)
+    service._stores.feeds.change(
+        "feed",
+        lambda now: msgspec.structs.replace(now, removing=True, forced=True, keeps_source=True),
+    )
+
+    def target_given_up() -> bool:
+        entry = service._stores.feeds.read("feed")
+        assert entry is not None, "it went without its source"
+        return bool(entry.left)
+
+    def says_why() -> bool:
+        return "does not answer" in service.feed("feed").error
+
+    until(lambda: target_given_up() and says_why(), LEVEL_S, 0.1)
+    assert len(pair.slots()) == 1
+    proxies["source"].heal()
+    until(lambda: service._stores.feeds.read("feed") is None, LEVEL_S, 0.1)
+    assert pair.slots() == []
