@@ -210,6 +210,12 @@ def test_a_target_that_is_too_long_is_a_problem(ask: Ask) -> None:
     _problem(ask("GET", "/api/v1/feeds?after=" + "x" * 9000), 414, "too-large")
 
 
+def test_a_parameter_that_is_given_twice_is_refused_unless_it_is_a_list(ask: Ask) -> None:
+    _problem(ask("GET", "/api/v1/routes?after=1&after=2"), 422, "usage")
+    _problem(ask("GET", "/api/v1/feeds?limit=5&limit="), 422, "usage")
+    assert ask("GET", "/api/v1/routes?tables=public.a&tables=public.b").status_code == 200
+
+
 @pytest.mark.parametrize(
     "said",
     [b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"nonsense\r\n\r\n"],
