@@ -295,7 +295,7 @@ class Fuzz:
         before = self.asked
         try:
             ask()
-        except Exception as wrong:
+        except (Exception, BaseExceptionGroup) as wrong:  # the generator's own is no Exception
             self.found.append(f"{name}, {mode.value}: {type(wrong).__name__}: {wrong}")
         print(f"{self.asked:7,}  {name}, {mode.value}: {self.asked - before:,}", flush=True)
 
