@@ -213,7 +213,9 @@ def test_a_target_that_is_too_long_is_a_problem(ask: Ask) -> None:
 def test_a_parameter_that_is_given_twice_is_refused_unless_it_is_a_list(ask: Ask) -> None:
     _problem(ask("GET", "/api/v1/routes?after=1&after=2"), 422, "usage")
     _problem(ask("GET", "/api/v1/feeds?limit=5&limit="), 422, "usage")
+    _problem(ask("GET", "/api/v1/feeds?l%69mit=5&limit=%F3%95%A8"), 422, "usage")
     assert ask("GET", "/api/v1/routes?tables=public.a&tables=public.b").status_code == 200
+    assert ask("GET", "/api/v1/routes?tables=%C3%A4%F3").status_code == 200
 
 
 @pytest.mark.parametrize(

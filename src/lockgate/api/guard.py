@@ -34,7 +34,7 @@ __all__ = ["Answered", "Guard"]
 Answered = Callable[[str, int, float], None]
 """Told of every request: its operation (empty: none), the status, how many seconds it took."""
 
-_LISTS: Final = frozenset({b"tables"})
+_LISTS: Final = frozenset({"tables"})
 """What may be said more than once in a query: it is a list."""
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
@@ -210,7 +210,8 @@ def _check_target(scope: Scope, most: int) -> None:
         raise Refused(414, "too-large", "the path and query are too long", hint="shorten them")
     if "\0" in scope["path"] or b"\0" in query or b"%00" in query:
         raise Refused(422, "usage", "there is a NUL in the path or query", hint="leave it out")
-    names = Counter(name for name, _ in parse_qsl(query, keep_blank_values=True))
+    said = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    names = Counter(name for name, _ in said)
     if any(many > 1 and name not in _LISTS for name, many in names.items()):
         # Which of them counts is nothing that anybody should have to know.
         what = "a parameter of the query is given more than once"
