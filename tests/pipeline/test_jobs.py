@@ -38,6 +38,18 @@ def test_many_items_are_packed_and_still_in_order(spark: Spark) -> None:
     assert run_tasks(spark, "echo", items, "many", weights=weights, tasks=3) == items
 
 
+def test_the_heaviest_tasks_are_begun_first(spark: Spark) -> None:
+    """Ten files alike in four tasks are three, three, two and two; a slot that begins with two and
+    two is idle while the other one has three and three."""
+    where = run_tasks(spark, "test-where", [b""] * 10, "heavy", weights=[1.0] * 10, tasks=4)
+    assert sorted(where) == sorted([b"0", b"1"] * 3 + [b"2", b"3"] * 2)
+
+
+def test_few_items_are_begun_with_the_heaviest(spark: Spark) -> None:
+    where = run_tasks(spark, "test-where", [b""] * 3, "few", weights=[1.0, 3.0, 2.0])
+    assert where == [b"2", b"0", b"1"]
+
+
 def test_no_items_need_no_job(spark: Spark) -> None:
     assert run_tasks(spark, "echo", [], "none") == []
 

@@ -34,9 +34,6 @@ from lockgate.pipeline.session import Spark
 __all__ = ["DrainFailed", "compact", "drain"]
 
 _KIND: Final = "rewrite"
-_TASKS_PER_SLOT: Final = 2
-"""Files are alike in size, so few tasks keep all slots busy to the end, and each costs some."""
-
 
 class DrainFailed(Transient):
     """A file could not be rewritten. Nothing has happened to the table; it is tried again."""
@@ -90,8 +87,9 @@ def _rewritten(
     items = [msgspec.msgpack.encode(RewriteTask(wire, order)) for order in orders]
     sizes = {file.path: file.bytes for file in old}
     weights = [1.0 + sum(sizes[path] for path in order.files) for order in orders]
-    tasks = spark.slots * _TASKS_PER_SLOT
-    receipts = run_tasks(spark, _KIND, items, tag, weights=weights, tasks=tasks)
+    # A task for a slot: how long a file takes is told by its size, so all end about together, and
+    # every further task would cost as much as a fifth of a file.
+    receipts = run_tasks(spark, _KIND, items, tag, weights=weights, tasks=spark.slots)
     done = [msgspec.msgpack.decode(receipt, type=Rewritten) for receipt in receipts]
     new = [file for one in done for file in one.files]
     for one in done:

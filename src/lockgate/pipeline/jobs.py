@@ -281,21 +281,20 @@ def _job(run: _Run, path: str, packs: list[bytes], together: bool) -> pa.Table:
 
 
 def _packed(items: Sequence[bytes], weights: Sequence[float] | None, tasks: int) -> list[bytes]:
-    """The items as at most `tasks` packs; the heaviest goes first, to the least loaded pack."""
-    if len(items) <= tasks:
-        packs = [[number] for number in range(len(items))]
-    else:
-        packs = [[] for _ in range(tasks)]
-        loads = [(0.0, pack) for pack in range(tasks)]
-        order = range(len(items))
-        if weights is not None:
-            order = sorted(order, key=weights.__getitem__, reverse=True)  # type: ignore[assignment]
-        for number in order:
-            load, pack = loads[0]
-            packs[pack].append(number)
-            weight = 1.0 if weights is None else weights[number]
-            heapq.heapreplace(loads, (load + weight, pack))
-    return [msgspec.msgpack.encode([(no, items[no]) for no in pack]) for pack in packs]
+    """The items as at most `tasks` packs; the heaviest goes first, to the least loaded pack.
+
+    Spark begins with the first, and so the heaviest pack comes first as well: begun last, it would
+    run on alone when all other slots have nothing left to do.
+    """
+    weigh = [1.0] * len(items) if weights is None else weights
+    packs: list[list[int]] = [[] for _ in range(min(tasks, len(items)))]
+    loads = [(0.0, pack) for pack in range(len(packs))]
+    for number in sorted(range(len(items)), key=weigh.__getitem__, reverse=True):
+        load, pack = loads[0]
+        packs[pack].append(number)
+        heapq.heapreplace(loads, (load + weigh[number], pack))
+    order = [packs[pack] for _, pack in sorted(loads, key=lambda one: (-one[0], one[1]))]
+    return [msgspec.msgpack.encode([(no, items[no]) for no in pack]) for pack in order]
 
 
 def _receipts(outcomes: pa.Table, count: int, object_: str) -> list[bytes]:
