@@ -50,6 +50,11 @@ def test_few_items_are_begun_with_the_heaviest(spark: Spark) -> None:
     assert where == [b"2", b"0", b"1"]
 
 
+def test_items_that_weigh_nothing_are_spread_as_well(spark: Spark) -> None:
+    where = run_tasks(spark, "test-where", [b""] * 4, "nothing", weights=[0.0] * 4, tasks=2)
+    assert sorted(where) == [b"0", b"0", b"1", b"1"]
+
+
 def test_no_items_need_no_job(spark: Spark) -> None:
     assert run_tasks(spark, "echo", [], "none") == []
 

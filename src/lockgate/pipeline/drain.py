@@ -35,6 +35,7 @@ __all__ = ["DrainFailed", "compact", "drain"]
 
 _KIND: Final = "rewrite"
 
+
 class DrainFailed(Transient):
     """A file could not be rewritten. Nothing has happened to the table; it is tried again."""
 

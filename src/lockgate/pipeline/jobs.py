@@ -288,12 +288,13 @@ def _packed(items: Sequence[bytes], weights: Sequence[float] | None, tasks: int)
     """
     weigh = [1.0] * len(items) if weights is None else weights
     packs: list[list[int]] = [[] for _ in range(min(tasks, len(items)))]
-    loads = [(0.0, pack) for pack in range(len(packs))]
+    loads = [(0.0, 0, pack) for pack in range(len(packs))]
     for number in sorted(range(len(items)), key=weigh.__getitem__, reverse=True):
-        load, pack = loads[0]
+        load, count, pack = loads[0]
         packs[pack].append(number)
-        heapq.heapreplace(loads, (load + weigh[number], pack))
-    order = [packs[pack] for _, pack in sorted(loads, key=lambda one: (-one[0], one[1]))]
+        # The count is for what weighs nothing: it would all go to one pack, and leave others empty.
+        heapq.heapreplace(loads, (load + weigh[number], count + 1, pack))
+    order = [packs[pack] for _, _, pack in sorted(loads, key=lambda one: (-one[0], one[2]))]
     return [msgspec.msgpack.encode([(no, items[no]) for no in pack]) for pack in order]
 
 
