@@ -90,8 +90,8 @@ class Trial:
     def run(self, ways: Sequence["Way"]) -> None:
         """Small tables first, and once as large as all, so that everybody is warm; then in turns.
 
-        The rows are compared each time. The round that does not count has memory given to the
-        processes that they keep: on a virtual machine that takes longer than the work itself.
+        The rows are compared each time. Without the round that does not count, the first of those
+        that do takes twice as long as the others, and the median of five is one of the slow ones.
         """
         from bench.rig.lake_rows import changes
 
