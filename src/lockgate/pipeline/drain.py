@@ -89,7 +89,7 @@ def _rewritten(
     sizes = {file.path: file.bytes for file in old}
     weights = [1.0 + sum(sizes[path] for path in order.files) for order in orders]
     # A task for a slot: how long a file takes is told by its size, so all end about together, and
-    # every further task would cost as much as a fifth of a file.
+    # every further task would cost as much as a sixth of a file.
     receipts = run_tasks(spark, _KIND, items, tag, weights=weights, tasks=spark.slots)
     done = [msgspec.msgpack.decode(receipt, type=Rewritten) for receipt in receipts]
     new = [file for one in done for file in one.files]
