@@ -94,6 +94,79 @@ def test_values_written_by_hand_are_passed(
     assert target.execute("INSERT INTO t DEFAULT VALUES RETURNING id").fetchone() == (501,)
 
 
+@pytest.mark.parametrize(
+    ("how", "next_"),
+    [
+        ("ALTER SEQUENCE t_id_seq RESTART WITH 200001", 200_001),
+        ("SELECT setval('t_id_seq', 4712, false)", 4712),
+        ("SELECT setval('t_id_seq', 4711)", 4712),
+        ("SELECT 1", 1),
+    ],
+)
+def test_one_that_is_set_to_begin_elsewhere_begins_there(
+    source: psycopg.Connection, target: psycopg.Connection, how: str, next_: int
+) -> None:
+    source.execute("CREATE TABLE t (id serial)")  # no index tells which values are in the rows
+    plans = made(source, target)
+    for connection in (source, target):
+        connection.execute("INSERT INTO t VALUES (4711)")
+    source.execute(how.encode())
+    carry(source, target, plans)
+    carry(source, target, plans)
+    assert target.execute("INSERT INTO t DEFAULT VALUES RETURNING id").fetchone() == (next_,)
+
+
+def test_one_that_begins_elsewhere_downwards_is_followed(
+    source: psycopg.Connection, target: psycopg.Connection
+) -> None:
+    source.execute("CREATE TABLE t (id serial); ALTER SEQUENCE t_id_seq INCREMENT -1 MINVALUE -9")
+    plans = made(source, target)
+    source.execute("ALTER SEQUENCE t_id_seq RESTART WITH -3")
+    carry(source, target, plans)
+    assert target.execute("INSERT INTO t DEFAULT VALUES RETURNING id").fetchone() == (-3,)
+
+
+def test_one_that_was_set_back_does_not_go_back_at_the_target(
+    source: psycopg.Connection, target: psycopg.Connection
+) -> None:
+    source.execute("CREATE TABLE t (id serial PRIMARY KEY)")
+    plans = made(source, target)
+    target.execute("SELECT setval('t_id_seq', 7)")
+    source.execute("ALTER SEQUENCE t_id_seq RESTART WITH 7")
+    carry(source, target, plans)
+    assert target.execute("INSERT INTO t DEFAULT VALUES RETURNING id").fetchone() == (8,)
+
+
+def test_one_that_begins_anew_at_its_end_is_taken_as_it_is(
+    source: psycopg.Connection, target: psycopg.Connection
+) -> None:
+    source.execute("CREATE TABLE t (id serial PRIMARY KEY)")
+    source.execute("ALTER SEQUENCE t_id_seq MAXVALUE 9 CYCLE")
+    plans = made(source, target)
+    for connection in (source, target):
+        connection.execute("INSERT INTO t SELECT generate_series(4, 9)")
+    source.execute("SELECT setval('t_id_seq', 9); SELECT nextval('t_id_seq')")
+    target.execute("SELECT setval('t_id_seq', 8)")
+    assert carry(source, target, plans) == {TableName("public", "t_id_seq"): 1}
+    assert target.execute("INSERT INTO t DEFAULT VALUES RETURNING id").fetchone() == (2,)
+
+
+def test_to_be_used_is_enough_for_one_that_was_called(
+    source: psycopg.Connection, target: psycopg.Connection
+) -> None:
+    source.execute("CREATE TABLE t (id serial); INSERT INTO t DEFAULT VALUES")
+    plans = made(source, target)
+    source.execute("DROP ROLE IF EXISTS user_; CREATE ROLE user_")
+    source.execute("GRANT USAGE ON SEQUENCE t_id_seq TO user_; SET ROLE user_")
+    try:
+        assert carry(source, target, plans) == {TableName("public", "t_id_seq"): 1}
+        source.execute("RESET ROLE; ALTER SEQUENCE t_id_seq RESTART; SET ROLE user_")
+        with pytest.raises(MissingPrivilege, match="may not be read"):
+            carry(source, target, plans)
+    finally:
+        source.execute("RESET ROLE; DROP OWNED BY user_; DROP ROLE user_")
+
+
 def test_a_routed_tables_own_sequence_is_found(
     source: psycopg.Connection, target: psycopg.Connection
 ) -> None:

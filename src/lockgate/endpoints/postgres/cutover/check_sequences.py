@@ -86,7 +86,7 @@ def _definitions(
 def _ends(found: _Found) -> Iterator[Finding]:
     seen: set[int] = set()
     for (table, column), (definition, state) in found.items():
-        if state.last is None or definition.cycle or definition.oid in seen:
+        if not state.called or definition.cycle or definition.oid in seen:
             continue
         seen.add(definition.oid)
         up = definition.increment > 0
@@ -102,8 +102,8 @@ def _ends(found: _Found) -> Iterator[Finding]:
             yield warning("sequence-end", what, str(table), hint)
 
 
-def _fits(there: SequenceDefinition, last: int | None) -> bool:
-    return last is None or there.minimum <= last <= there.maximum
+def _fits(there: SequenceDefinition, last: int) -> bool:
+    return there.minimum <= last <= there.maximum
 
 
 def _names(here: _Found) -> set[TableName]:

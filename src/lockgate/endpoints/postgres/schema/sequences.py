@@ -1,8 +1,10 @@
 """Sequences: read at the source, and set at the target beyond every value that was given out.
 
 A sequence's last value is never below a value that it gave out: sessions that keep some in
-advance take them off it first. A row may still hold a greater one that somebody wrote by hand;
-where an index tells the column's greatest value cheaply, the sequence is set beyond that too.
+advance take them off it first. One that was set to begin elsewhere (`RESTART WITH`) has given out
+nothing, and begins there at the target too. A row may still hold a greater one that somebody wrote
+by hand; where an index tells the column's greatest value cheaply, the sequence is set beyond that
+too. One that begins anew at its end is what it is: no value of it is beyond all others.
 
 Reading is outside of all transactions, as sequences are. The values are final once nobody
 writes at the source any more.
@@ -31,15 +33,17 @@ class SequenceState(Value, frozen=True):
     table: TableName
     column: str
     sequence: TableName
-    last: int | None
-    """None: it has never given out a value."""
+    last: int
+    called: bool
+    """`last` was given out; otherwise it will be the first."""
 
 
 _LAST: Final = """
-SELECT w.oid, has_sequence_privilege(w.oid, 'USAGE') OR has_sequence_privilege(w.oid, 'SELECT'),
+SELECT w.oid, n.nspname, c.relname, has_sequence_privilege(w.oid, 'SELECT'),
        CASE WHEN has_sequence_privilege(w.oid, 'USAGE') OR has_sequence_privilege(w.oid, 'SELECT')
             THEN pg_sequence_last_value(w.oid) END
 FROM unnest(%s::oid[]) AS w(oid)
+JOIN pg_class c ON c.oid = w.oid JOIN pg_namespace n ON n.oid = c.relnamespace
 """
 
 
@@ -53,27 +57,38 @@ def read_sequences(
         for column in definition.columns
         if column.sequence is not None
     ]
-    oids = list({sequence.oid for _, _, sequence in used})
+    states = _read(connection, {sequence.oid for _, _, sequence in used})
+    return [
+        SequenceState(table, column, TableName(one.schema, one.name), *states[one.oid])
+        for table, column, one in used
+    ]
+
+
+def _read(connection: psycopg.Connection, oids: Iterable[int]) -> dict[int, tuple[int, bool]]:
+    """The last value of each, and whether that was given out."""
     label = f"{connection.info.host}:{connection.info.port}/{connection.info.dbname}"
+    states: dict[int, tuple[int, bool]] = {}
     with faults(object_=label, operation="read sequences"):
-        found = {oid: (may, last) for oid, may, last in connection.execute(_LAST, (oids,))}
-    states: list[SequenceState] = []
-    for table, column, sequence in used:
-        name = TableName(sequence.schema, sequence.name)
-        may, last = found[sequence.oid]
-        if not may:
-            raise MissingPrivilege(
-                "the sequence may not be read",
-                object_=f"{name}, {label}",
-                hint=f"GRANT SELECT ON SEQUENCE {name} to the role that the URL names",
-                operation="read sequences",
-            )
-        states.append(SequenceState(table, column, name, last))
+        for oid, schema, relation, may, last in connection.execute(_LAST, (list(oids),)).fetchall():
+            name = TableName(schema, relation)
+            if last is not None:
+                states[oid] = (last, True)
+            elif not may:
+                # To be used is enough to see what was given out, not where it would begin.
+                raise MissingPrivilege(
+                    "the sequence may not be read",
+                    object_=f"{name}, {label}",
+                    hint=f"GRANT SELECT ON SEQUENCE {name} to the role that the URL names",
+                    operation="read sequences",
+                )
+            else:
+                query = sql.SQL("SELECT last_value, is_called FROM {}").format(identifier(name))
+                [states[oid]] = connection.execute(query).fetchall()
     return states
 
 
 _TARGET: Final = """
-SELECT s.seqrelid, s.seqincrement, s.seqmin, s.seqmax, pg_sequence_last_value(s.seqrelid),
+SELECT s.seqrelid, s.seqincrement, s.seqmin, s.seqmax,
        EXISTS (SELECT FROM pg_index i
                JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
                WHERE i.indrelid = %(table)s::text::regclass AND i.indisvalid AND i.indpred IS NULL
@@ -103,15 +118,22 @@ def set_sequences(
             continue
         name = sequence_name(plan, column.sequence)
         with faults(object_=f"{name}, for {plan.target}", operation="set sequences"):
-            value = _set(connection, plan.target, state, name)
+            cycles = column.sequence.cycle
+            value = _set(connection, plan.target, state, name, cycles=cycles)
         if value is not None:
             done[name] = value
     return done
 
 
 def _set(
-    connection: psycopg.Connection, table: TableName, state: SequenceState, name: TableName
+    connection: psycopg.Connection,
+    table: TableName,
+    state: SequenceState,
+    name: TableName,
+    *,
+    cycles: bool,
 ) -> int | None:
+    """The value that it follows now; None when it has given out none and was left as it is."""
     row = connection.execute(
         _TARGET, {"table": table.id, "column": state.column, "sequence": name.id}
     ).fetchone()
@@ -122,20 +144,23 @@ def _set(
             hint="make it there, as the default of the column or by its name",
             operation="set sequences",
         )
-    oid, increment, least, greatest, here, indexed = row
-    known = [value for value in (state.last, here) if value is not None]
-    beyond = max if increment > 0 else min
-    if indexed:
+    oid, increment, least, greatest, indexed = row
+    here = _read(connection, [oid])[oid]
+    known = [(state.last, state.called)]
+    if not cycles:
+        known.append(here)
+    if indexed and not cycles:
         pick = "SELECT max({}) FROM {}" if increment > 0 else "SELECT min({}) FROM {}"
         found = connection.execute(
             sql.SQL(pick).format(sql.Identifier(state.column), identifier(table))
         ).fetchone()
         # Rows out of the sequence's own bounds were never its to give out.
         if found and isinstance(found[0], int) and least <= found[0] <= greatest:
-            known.append(found[0])
-    if not known:
+            known.append((found[0], True))
+    up = 1 if increment > 0 else -1
+    last, called = max(known, key=lambda one: (up * one[0], one[1]))
+    if (last, called) != here:
+        connection.execute("SELECT setval(%s::oid::regclass, %s, %s)", (oid, last, called))
+    elif not called:
         return None
-    value = int(beyond(known))
-    if value != here:
-        connection.execute("SELECT setval(%s::oid::regclass, %s)", (oid, value))
-    return value
+    return last
