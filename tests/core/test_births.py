@@ -2,7 +2,7 @@
 
 import pytest
 
-from lockgate.model.events import CreateFeed, RemoveFeed
+from lockgate.model.events import CreateFeed, PauseFeed, RemoveFeed, ResumeFeed
 from lockgate.model.feeds import FeedSpec, FeedState, Goal, Outcome
 from lockgate.model.instructions import Answer
 from lockgate.model.statuses import Phase
@@ -34,6 +34,23 @@ def test_a_late_removal_leaves_the_feed_that_has_the_name_now(bench: Bench) -> N
     bench.handle(RemoveFeed("late", "f", 3))
     assert bench.answers["late"].code == "feed-outlived"
     assert (bench.record("f").goal, bench.record("f").spec) == (Goal.RUN, LATTER)
+
+
+@pytest.mark.parametrize("verb", [PauseFeed, ResumeFeed])
+def test_nobody_who_is_late_stops_or_wakes_it(
+    bench: Bench, verb: type[PauseFeed | ResumeFeed]
+) -> None:
+    _remove(bench, 3)
+    bench.handle(CreateFeed("anew", "f", LATTER))
+    if verb is ResumeFeed:
+        bench.handle(PauseFeed("people", "f"))
+    before = bench.record("f")
+    bench.handle(verb("late", "f", 3))
+    assert bench.answers["late"].code == "feed-outlived"
+    assert bench.record("f") == before
+    bench.handle(verb("timely", "f", 4))
+    assert bench.answers["timely"] == Answer("timely")
+    assert bench.record("f") != before
 
 
 def test_a_removal_of_before_there_were_births_does_not_mean_a_feed_with_one(bench: Bench) -> None:

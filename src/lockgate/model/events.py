@@ -157,17 +157,19 @@ class CreateFeed(Value, frozen=True, tag=True):
 
 
 class PauseFeed(Value, frozen=True, tag=True):
-    """Stop a feed, to be resumed."""
+    """Stop a feed, to be resumed; with a birth: not one of the same name that was born later."""
 
     request: str
     feed: FeedId
+    birth: int | None = None
 
 
 class ResumeFeed(Value, frozen=True, tag=True):
-    """Let a stopped or failed feed run again."""
+    """Let a stopped or failed feed run again; with a birth: that one, and none born later."""
 
     request: str
     feed: FeedId
+    birth: int | None = None
 
 
 class RemoveFeed(Value, frozen=True, tag=True):

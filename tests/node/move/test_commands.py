@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
-from lockgate.model.errors import Conflict, EndpointRefused, NotFound, UsageError
+from lockgate.model.errors import Conflict, EndpointRefused, NotFound, StaleOwner, UsageError
 from lockgate.model.feed_config import read_config
 from lockgate.model.move_config import MoveConfig
 from lockgate.model.moves import Command, MoveState
@@ -46,6 +46,18 @@ def test_a_move_is_not_completed_before_it_is_switched(moved: Moved) -> None:
     with pytest.raises(Conflict, match="still at the source"):
         moved.service.moves.command("orders", RENAME, "test")
     assert moved.service.moves.one("orders").state is MoveState.RUNNING
+
+
+def test_a_former_keeper_stops_no_feed_and_lets_none_go_on(moved: Moved) -> None:
+    """He may have slept until there is another move of the name, with feeds of its own."""
+    entry = moved.service._stores.moves.read("orders")
+    feeds, feed = moved.service._move_hosts._feeds, entry.record.facts.feed
+    for verb in (feeds.pause, feeds.resume):
+        with pytest.raises(StaleOwner):
+            verb(entry, entry.record.keeper - 1, feed)
+        with pytest.raises(StaleOwner):
+            verb(msgspec.structs.replace(entry, birth=entry.birth - 1), entry.record.keeper, feed)
+    assert feeds.trouble(feed) == ""
 
 
 def _not_null(moved: Moved) -> bool:

@@ -68,9 +68,10 @@ def verdict_on_create(former: FeedRecord | None, spec: FeedSpec) -> Verdict:
 def verdict_on_verb(
     record: FeedRecord | None, verb: PauseFeed | ResumeFeed | RemoveFeed
 ) -> Verdict:
-    """What follows when something else is asked of a feed. A removal means the feed that is known
-    to whoever asks for it, and none that was born later."""
-    if isinstance(verb, RemoveFeed) and record is not None and verb.birth < record.spec.birth:
+    """What follows when something else is asked of a feed. Whoever tells a birth means the feed
+    that he knows, and none that was born later."""
+    told = verb.birth
+    if record is not None and told is not None and told < record.spec.birth:
         return _OUTLIVED
     return verdict(record, FEED_OCCASION[type(verb)])
 

@@ -62,7 +62,7 @@ def run_out(job: Job) -> Done:
         upto = hold(job.mark, sink, feed)
         if not _was_stopped_at(job, sink, upto):
             upto = _run_to(job, sink)
-        job.feeds.pause(feed)
+        job.feeds.pause(job.entry, job.run.keeper, feed)
         stands = sink.stands(feed)
     if stands is None or not stands.exactly(upto):
         raise Transient(
@@ -83,7 +83,7 @@ def _was_stopped_at(job: Job, sink: PostgresSink, position: Position) -> bool:
 def _run_to(job: Job, sink: PostgresSink) -> Position:
     """Choose a position behind where the feed is held, and have everything of it stand there."""
     feed = job.facts.feed
-    job.feeds.resume(feed)  # whoever was here before may have stopped it
+    job.feeds.resume(job.entry, job.run.keeper, feed)  # whoever was here before may have stopped it
     # A commit record may begin where the log goes on; right before it no transaction is cut.
     upto = hold(job.mark, sink, feed, job.feeds.beat(feed) - 1)
 
@@ -159,7 +159,7 @@ def stop(job: Job) -> Done:
     tokens, and gets none: it is on its way out first. What it has made is known only until then."""
     feed = job.facts.feed
     if job.feeds.entry(feed) is not None and job.feeds.record(feed) is not None:
-        job.feeds.pause(feed)
+        job.feeds.pause(job.entry, job.run.keeper, feed)
         return Done(f"the feed {feed} is stopped")
     entry = job.feeds.begin_removal(job.entry, job.run.keeper, feed)
     if entry is None:

@@ -3,8 +3,9 @@
 They are set up, run and removed by those who do that for every feed: the feeds' keeper, which is on
 the same node, and the coordinator. What is asked of them here is fenced by the number of the move's
 keeper wherever it is written: nobody enters or removes a feed for a keeper that is over. Pausing
-is asked of the coordinator, which knows of no moves: so what has to stay where it is, is held at
-the sink (`holding`), and paused only when it is to be removed.
+is asked of the coordinator, which knows of births and not of moves: whoever slept stops no feed of
+a later move, but may stop a later keeper's of the same one. So what has to stay where it is, is
+held at the sink (`holding`), and paused only when it is to be removed.
 """
 
 from collections.abc import Callable
@@ -176,12 +177,14 @@ class MoveFeeds:
     def knock(self, feed: FeedId) -> None:
         self._keeper.knock(feed)
 
-    def pause(self, feed: FeedId) -> None:
+    def pause(self, move: MoveEntry, keeper: int, feed: FeedId) -> None:
         """Have it recorded that the feed is stopped, and every token of it void at its sink: from
         now on nobody applies anything, whoever wakes up."""
-        self._cluster.ask_coordinator(lambda request: PauseFeed(request, feed), feed)
+        birth = self._birth(move, keeper, feed)
+        self._cluster.ask_coordinator(lambda request: PauseFeed(request, feed, birth), feed)
         record = self.record(feed)
-        if record is None or record.state is not FeedState.STOPPED:
+        stopped = record is not None and record.state is FeedState.STOPPED
+        if record is None or record.spec.birth != birth or not stopped:
             raise Transient(
                 "the feed does not stop",
                 object_=feed,
@@ -195,10 +198,17 @@ class MoveFeeds:
                     hint="it is tried again",
                 )
 
-    def resume(self, feed: FeedId) -> None:
+    def resume(self, move: MoveEntry, keeper: int, feed: FeedId) -> None:
         """Let it go on, if it is there."""
         if self.record(feed) is not None:
-            self._cluster.ask_coordinator(lambda request: ResumeFeed(request, feed), feed)
+            birth = self._birth(move, keeper, feed)
+            self._cluster.ask_coordinator(lambda request: ResumeFeed(request, feed, birth), feed)
+
+    def _birth(self, move: MoveEntry, keeper: int, feed: FeedId) -> int:
+        """Which feed of that name is the move's, as long as this keeper is the newest. What is
+        asked of that one comes too late for another, however long somebody sleeps in between."""
+        check = kept_by(move.move, move.birth, keeper)
+        return self._stores.feeds.change(feed, lambda entry: entry, check).birth
 
     def begin_removal(
         self, move: MoveEntry, keeper: int, feed: FeedId, *, gives_up_sink: bool = False
