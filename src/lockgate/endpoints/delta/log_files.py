@@ -6,15 +6,14 @@ commit always stays: it alone says who owns the table, and whether it is dead.
 """
 
 import re
-from typing import Any, Final
-from urllib.parse import unquote
+from typing import Final
 
 import msgspec
 
-from lockgate.endpoints.delta.death import layer_faults
 from lockgate.endpoints.delta.log_archive import ARCHIVE, LOG
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.store_time import Found, delete_all, files_in
+from lockgate.endpoints.delta.taken_out import taken_out
 from lockgate.model.value import Value
 
 __all__ = ["LogFiles"]
@@ -58,11 +57,8 @@ class LogFiles(Value, frozen=True):
 
     def taken_out(self, since_s: float) -> set[str]:
         """The data files that commits since then took out: earlier states have them."""
-        out: set[str] = set()
-        for one in self.commits.values():
-            if one.changed_s >= since_s:
-                out |= self._removed(one.name)
-        return out
+        recent = (version for version, one in self.commits.items() if one.changed_s >= since_s)
+        return taken_out(self.table, recent)
 
     def forget(self, before_s: float) -> list[Found]:
         """Delete what no state needs that was the newest at some moment since then."""
@@ -73,21 +69,7 @@ class LogFiles(Value, frozen=True):
             return []
         gone = [f for f in self.all if (m := _NUMBERED.match(f.name)) and int(m[1]) < base]
         for folder in (ARCHIVE, LOG):
-            delete_all(self.table.child(folder), [one.name for one in gone])  # the oldest first
+            delete_all(
+                self.table.child(folder), [one.name for one in gone]
+            )  # the oldest first, about
         return gone
-
-    def _removed(self, name: str) -> set[str]:
-        lines = self._lines(LOG, name) or self._lines(ARCHIVE, name)
-        actions = [msgspec.json.decode(line, type=dict[str, Any]) for line in lines if line]
-        return {unquote(one["remove"]["path"]) for one in actions if "remove" in one}
-
-    def _lines(self, folder: str, name: str) -> list[bytes]:
-        """None when it is not there."""
-        place = self.table.child(folder)
-        with layer_faults("read", place, name):
-            files, base = place.filesystem()
-            try:
-                with files.open_input_file(f"{base}/{name}") as source:
-                    return list(source.read().splitlines())
-            except FileNotFoundError:
-                return []

@@ -17,13 +17,13 @@ from typing import Final, Self
 
 import msgspec
 
-from lockgate.endpoints.delta.death import layer_faults
 from lockgate.endpoints.delta.draining import Snapshot
 from lockgate.endpoints.delta.files import delete_file
 from lockgate.endpoints.delta.graves import is_buried
 from lockgate.endpoints.delta.lake import INGEST, STABLE
 from lockgate.endpoints.delta.missing import FilesMoved, table_dead, why_missing
 from lockgate.endpoints.delta.place import Place
+from lockgate.endpoints.delta.small_files import HALF, read_small, write_small
 from lockgate.endpoints.delta.store_time import files_in
 from lockgate.model.errors import LockgateError, ObjectMissing
 from lockgate.model.positions import Position
@@ -44,7 +44,6 @@ __all__ = [
 PINS: Final = "_pins"
 _PIN: Final = "pin-"
 _CONDEMNED: Final = "condemned-"
-_HALF: Final = "half-"
 _HOLD_S: Final = 900.0
 _SPARE: Final = 2
 """A pin is let go after so many times its length: a reader may be slow, and a clock may jump."""
@@ -95,7 +94,7 @@ class Pinned:
 
     def renew(self) -> None:
         """Count its time anew."""
-        _write(self._place, self._name, msgspec.json.encode(self._pin))
+        write_small(self._place, self._name, msgspec.json.encode(self._pin))
 
     def release(self) -> None:
         delete_file(self._place, self._name)
@@ -136,7 +135,7 @@ def sweep_pins(place: Place, now_s: float, grace_s: float) -> None:
         if age_s > pin.hold_s * _SPARE + grace_s:
             delete_file(pins, name)
     for found in files_in(pins):
-        if found.name.startswith(_HALF) and now_s - found.changed_s > grace_s:
+        if found.name.startswith(HALF) and now_s - found.changed_s > grace_s:
             delete_file(pins, found.name)
 
 
@@ -150,7 +149,7 @@ def _pins(place: Place, now_s: float) -> list[tuple[str, Pin, float]]:
 def condemn(place: Place, files: Layers) -> str:
     """Say what is about to be deleted; the name of what says so."""
     name = f"{_CONDEMNED}{secrets.token_hex(12)}"
-    _write(place.child(PINS), name, msgspec.json.encode(files))
+    write_small(place.child(PINS), name, msgspec.json.encode(files))
     return name
 
 
@@ -160,7 +159,7 @@ def condemned(place: Place) -> dict[str, Layers]:
     pins = place.child(PINS)
     for found in files_in(pins):
         if found.name.startswith(_CONDEMNED):
-            text = _content(pins, found.name)
+            text = read_small(pins, found.name)
             if text:
                 out[found.name] = msgspec.json.decode(text, type=Layers)
     return out
@@ -187,26 +186,5 @@ def _check(place: Place, files: Layers) -> None:
 
 def _read(place: Place, name: str) -> Pin | None:
     """None: it was released meanwhile."""
-    text = _content(place.child(PINS), name)
+    text = read_small(place.child(PINS), name)
     return msgspec.json.decode(text, type=Pin) if text else None
-
-
-def _content(place: Place, name: str) -> bytes:
-    with layer_faults("read", place, name):
-        files, base = place.filesystem()
-        try:
-            with files.open_input_file(f"{base}/{name}") as source:
-                return bytes(source.read())
-        except FileNotFoundError:
-            return b""
-
-
-def _write(place: Place, name: str, content: bytes) -> None:
-    """Whole or not at all: who lists the directory never finds half of it."""
-    with layer_faults("write", place, name):
-        files, base = place.filesystem()
-        files.create_dir(base, recursive=True)
-        half = f"{base}/{_HALF}{secrets.token_hex(8)}"
-        with files.open_output_stream(half) as out:
-            out.write(content)
-        files.move(half, f"{base}/{name}")
