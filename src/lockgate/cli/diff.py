@@ -31,11 +31,6 @@ DiffName = Annotated[
 ]
 
 
-@app.callback()
-def _diff() -> None:
-    """Tables of two sides compared, row by row."""
-
-
 @app.command()
 def run(
     more: Annotated[list[str] | None, typer.Argument(metavar="PATTERN", hidden=True)] = None,

@@ -12,11 +12,6 @@ __all__ = ["app"]
 app = typer.Typer(help="Databases, by name.")
 
 
-@app.callback()
-def _endpoint() -> None:
-    """Databases, by name."""
-
-
 @app.command()
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name for it.")],

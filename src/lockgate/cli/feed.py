@@ -29,11 +29,6 @@ TimeoutOption = Annotated[
 ]
 
 
-@app.callback()
-def _feed() -> None:
-    """Continuous replication of chosen tables."""
-
-
 @app.command()
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The new feed's name.")],

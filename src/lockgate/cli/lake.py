@@ -48,11 +48,6 @@ TableOrAll = Annotated[
 ]
 
 
-@app.callback()
-def _lake() -> None:
-    """Tables in files, with changes that wait to be drained into them."""
-
-
 @app.command("list")
 def list_(
     endpoint: LakeName,

@@ -14,11 +14,6 @@ LEASE_MS = 10_000
 """Asked for by opening; no lease is taken here."""
 
 
-@app.callback()
-def _group() -> None:
-    """Look after a metastore."""
-
-
 @app.command()
 def prepare(
     url: Annotated[

@@ -51,11 +51,6 @@ Lost = Annotated[
 ]
 
 
-@app.callback()
-def _move() -> None:
-    """Tables on their way to another database: copy, switch, reverse, complete."""
-
-
 @app.command()
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The new move's name.")],

@@ -19,11 +19,6 @@ LOOK_S: Final = 0.5
 app = typer.Typer(help="Lockgate's own processes.")
 
 
-@app.callback()
-def _node() -> None:
-    """Lockgate's own processes."""
-
-
 @app.command("list")
 def list_(
     url: asking.UrlOption = None,

@@ -12,11 +12,6 @@ __all__ = ["app"]
 app = typer.Typer(help="Who may ask for what.")
 
 
-@app.callback()
-def _token() -> None:
-    """Who may ask for what."""
-
-
 @app.command()
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is to be.")],
