@@ -6,7 +6,7 @@ Ctrl-C ends the waiting.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from lockgate.model.diffs import DiffDocument
 
 __all__ = ["RepairFlag", "app", "waited_for"]
-
-INTERRUPTED: Final = 130
-"""What shells say of a command that Ctrl-C ended."""
 
 app = typer.Typer(help="Tables of two sides compared, row by row.")
 
@@ -161,5 +158,5 @@ def waited_for(
                 found = lg.diffs.wait(begun.id, told=told)
         except KeyboardInterrupt:
             diff_show.left_running(begun, as_json=as_json)
-            return INTERRUPTED
+            return output.INTERRUPTED
     return diff_show.outcome(found, as_json=as_json)

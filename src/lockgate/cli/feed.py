@@ -4,11 +4,12 @@ Spans are in `feed_spans.py`, a feed without a server in `feed_run.py`; both add
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lockgate.cli import asking, completion, config_file, feed_run, feed_spans, output, progress
+from lockgate.cli.feed_run import OPTIONS
 from lockgate.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(help="Continuous replication of chosen tables.")
-
-OPTIONS: Final = {"source": "--from", "target": "--to", "tables": "--tables", "name": "NAME"}
-"""What says a key of the configuration on the command line."""
 
 TimeoutOption = Annotated[
     float | None,

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
     from lockgate.model.feed_config import FeedConfig
 
-__all__ = ["add_to"]
+__all__ = ["OPTIONS", "add_to"]
 
 OPTIONS: Final = {"source": "--from", "target": "--to", "tables": "--tables", "name": "NAME"}
+"""What says a key of a feed's configuration on the command line."""
+
 REPORT_S: Final = 2.0
 
 

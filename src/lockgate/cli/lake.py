@@ -7,7 +7,7 @@ the command is ended by Ctrl-C.
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from lockgate.model.lake_documents import LakeOutcome
 
 __all__ = ["app"]
-
-INTERRUPTED: Final = 130
-"""What shells say of a command that Ctrl-C ended."""
 
 app = typer.Typer(help="Tables in files, with changes that wait to be drained into them.")
 
@@ -200,5 +197,5 @@ def _carried_out(
             outcome = lake_waiting.looked_on(lg, endpoint, lambda: verb(lg))
         except KeyboardInterrupt:
             lake_show.left_running(endpoint, as_json=as_json)
-            return INTERRUPTED
+            return output.INTERRUPTED
     return lake_show.outcome(outcome, done, object_, as_json=as_json)

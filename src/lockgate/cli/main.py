@@ -8,7 +8,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -30,9 +30,6 @@ from lockgate.cli import (
 from lockgate.model.errors import IllegalTransition, LockgateError, UsageError
 
 __all__ = ["app", "main"]
-
-INTERRUPTED: Final = 130
-"""What shells say of a command that Ctrl-C ended."""
 
 app = typer.Typer(
     name="lockgate",
@@ -86,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except typer.TyperException as problem:
         return output.failure(_wrong_usage(problem), as_json=as_json)
     except typer.Abort:
-        return INTERRUPTED
+        return output.INTERRUPTED
     except BrokenPipeError:
         # Whoever read stdout has seen enough. Python would complain when it flushes at its end.
         with contextlib.suppress(OSError, ValueError):

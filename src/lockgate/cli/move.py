@@ -6,7 +6,7 @@ when Ctrl-C ends the waiting.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from lockgate.model.move_status import MoveOutcome, MoveStatus
 
 __all__ = ["app"]
-
-INTERRUPTED: Final = 130
-"""What shells say of a command that Ctrl-C ended."""
 
 app = typer.Typer(help="Tables on their way to another database: copy, switch, reverse, complete.")
 
@@ -337,7 +334,7 @@ def _carried_out(
             outcome = move_waiting.looked_on(lg, name, command, lambda: verb(lg))
         except KeyboardInterrupt:
             move_show.left_running(name, as_json=as_json)
-            return INTERRUPTED
+            return output.INTERRUPTED
     return move_show.outcome(outcome, name, done, as_json=as_json)
 
 

@@ -5,13 +5,26 @@ that a script may always parse it. Errors come as `error: …` and `hint: …` o
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from lockgate.model.errors import LockgateError
 
-__all__ = ["JsonFlag", "error", "failure", "fields", "line", "next_steps", "note", "result"]
+__all__ = [
+    "INTERRUPTED",
+    "JsonFlag",
+    "error",
+    "failure",
+    "fields",
+    "line",
+    "next_steps",
+    "note",
+    "result",
+]
+
+INTERRUPTED: Final = 130
+"""What shells say of a command that Ctrl-C ended."""
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
