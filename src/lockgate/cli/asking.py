@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -12,7 +12,18 @@ from lockgate.cli import completion
 if TYPE_CHECKING:
     from lockgate.client import Client
 
-__all__ = ["EndpointName", "FeedName", "HomeOption", "MoveName", "NodeName", "UrlOption", "node"]
+__all__ = [
+    "TABLES",
+    "EndpointName",
+    "FeedName",
+    "HomeOption",
+    "MorePatterns",
+    "MoveName",
+    "NodeName",
+    "UrlOption",
+    "node",
+    "side",
+]
 
 UrlOption = Annotated[
     str | None,
@@ -49,6 +60,19 @@ NodeName = Annotated[
     str,
     typer.Argument(metavar="NAME", help="The node's name.", autocompletion=completion.nodes),
 ]
+
+TABLES: Final = typer.Option(
+    "--tables",
+    metavar="PATTERN…",
+    help="schema.table with * and ?; !pattern leaves out. Several may follow.",
+)
+MorePatterns = Annotated[list[str] | None, typer.Argument(metavar="PATTERN", hidden=True)]
+"""`--tables a b c`: what follows the first comes as further arguments."""
+
+
+def side(option: str, what: str) -> Any:
+    """An option that names the endpoint on one side: `--from`, `--to`."""
+    return typer.Option(option, metavar="EP", help=what, autocompletion=completion.endpoints)
 
 
 @contextmanager

@@ -30,34 +30,11 @@ DiffName = Annotated[
 
 @app.command()
 def run(
-    more: Annotated[list[str] | None, typer.Argument(metavar="PATTERN", hidden=True)] = None,
+    more: asking.MorePatterns = None,
     *,
-    source: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="EP",
-            help="The endpoint that is right.",
-            autocompletion=completion.endpoints,
-        ),
-    ] = "",
-    target: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            metavar="EP",
-            help="The endpoint that should be equal.",
-            autocompletion=completion.endpoints,
-        ),
-    ] = "",
-    tables: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tables",
-            metavar="PATTERN…",
-            help="schema.table with * and ?; !pattern leaves out. Several may follow.",
-        ),
-    ] = None,
+    source: Annotated[str, asking.side("--from", "The endpoint that is right.")] = "",
+    target: Annotated[str, asking.side("--to", "The endpoint that should be equal.")] = "",
+    tables: Annotated[list[str] | None, asking.TABLES] = None,
     feed: Annotated[
         str,
         typer.Option(

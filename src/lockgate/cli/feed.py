@@ -30,34 +30,15 @@ TimeoutOption = Annotated[
 @app.command()
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The new feed's name.")],
-    more: Annotated[list[str] | None, typer.Argument(metavar="PATTERN", hidden=True)] = None,
+    more: asking.MorePatterns = None,
     *,
     source: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="EP",
-            help="The endpoint whose tables are replicated.",
-            autocompletion=completion.endpoints,
-        ),
+        str | None, asking.side("--from", "The endpoint whose tables are replicated.")
     ] = None,
     target: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            metavar="EP",
-            help="The endpoint that they are replicated to.",
-            autocompletion=completion.endpoints,
-        ),
+        str | None, asking.side("--to", "The endpoint that they are replicated to.")
     ] = None,
-    tables: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tables",
-            metavar="PATTERN…",
-            help="schema.table with * and ?; !pattern leaves out. Several may follow.",
-        ),
-    ] = None,
+    tables: Annotated[list[str] | None, asking.TABLES] = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -294,7 +275,7 @@ feed_run.add_to(app)
 
 
 def _patterns(tables: list[str] | None, more: list[str] | None) -> list[str] | None:
-    """`--tables a b c`: what follows the first comes as further arguments."""
+    """All that are said. None without --tables: further arguments are patterns only behind it."""
     if more and not tables:
         raise UsageError(
             f"{more[0]!r} was not expected",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from lockgate.cli import asking, completion, output
+from lockgate.cli import asking, output
 from lockgate.cli.diff import RepairFlag, waited_for
 from lockgate.model.errors import UsageError
 
@@ -51,34 +51,11 @@ Lost = Annotated[
 @app.command()
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The new move's name.")],
-    more: Annotated[list[str] | None, typer.Argument(metavar="PATTERN", hidden=True)] = None,
+    more: asking.MorePatterns = None,
     *,
-    source: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="EP",
-            help="The endpoint that has the tables.",
-            autocompletion=completion.endpoints,
-        ),
-    ],
-    target: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            metavar="EP",
-            help="The endpoint that gets them.",
-            autocompletion=completion.endpoints,
-        ),
-    ],
-    tables: Annotated[
-        list[str],
-        typer.Option(
-            "--tables",
-            metavar="PATTERN…",
-            help="schema.table with * and ?; !pattern leaves out. Several may follow.",
-        ),
-    ],
+    source: Annotated[str, asking.side("--from", "The endpoint that has the tables.")],
+    target: Annotated[str, asking.side("--to", "The endpoint that gets them.")],
+    tables: Annotated[list[str], asking.TABLES],
     defer_indexes: Annotated[
         bool,
         typer.Option(
