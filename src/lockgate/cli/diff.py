@@ -5,7 +5,6 @@ Ctrl-C ends the waiting.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +12,6 @@ import typer
 from lockgate.cli import asking, completion, output
 
 if TYPE_CHECKING:
-    from lockgate.client import Client
     from lockgate.model.diffs import DiffDocument
 
 __all__ = ["RepairFlag", "app", "waited_for"]
@@ -28,8 +26,9 @@ DiffName = Annotated[
 ]
 
 
-@app.command()
+@asking.command(app)
 def run(
+    asked: asking.Asked,
     more: asking.MorePatterns = None,
     *,
     source: Annotated[str, asking.side("--from", "The endpoint that is right.")] = "",
@@ -46,9 +45,6 @@ def run(
         ),
     ] = "",
     repair: RepairFlag = False,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> int:
     """Compare tables. Exit 0 when they are equal, 1 when not.
 
@@ -56,84 +52,50 @@ def run(
     """
     patterns = [*(tables or ()), *(more or ())]
     return waited_for(
-        lambda lg: lg.diffs.start(
+        asked,
+        lambda: asked.lg.diffs.start(
             source=source, target=target, tables=patterns, feed=feed, repair=repair
         ),
-        *(url, home, as_json),
     )
 
 
-@app.command()
-def resume(
-    diff: DiffName,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> int:
+@asking.command(app)
+def resume(asked: asking.Asked, diff: DiffName) -> int:
     """Go on with a diff that failed, with what is left of it."""
-    return waited_for(lambda lg: lg.diffs.start_resumed(diff), url, home, as_json)
+    return waited_for(asked, lambda: asked.lg.diffs.start_resumed(diff))
 
 
-@app.command()
-def cancel(
-    diff: DiffName,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
+@asking.command(app)
+def cancel(asked: asking.Asked, diff: DiffName) -> None:
     """Call off a diff that runs. What it has found is kept; `diff resume` goes on with the rest."""
-    with asking.node(url, home) as lg:
-        found = lg.diffs.cancel(diff)
-    if as_json:
-        output.result(found)
-    else:
-        output.line(f"{found.id}: {found.error}")
+    asked.show(asked.lg.diffs.cancel(diff), lambda found: output.line(f"{found.id}: {found.error}"))
 
 
-@app.command()
-def show(
-    diff: DiffName,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> int:
+@asking.command(app)
+def show(asked: asking.Asked, diff: DiffName) -> int:
     """How far a diff is, and the rows that differ. Exit 1 when they do, or when it failed."""
-    with asking.node(url, home) as lg:
-        found = lg.diffs.show(diff)
     from lockgate.cli import diff_show
 
-    return diff_show.outcome(found, as_json=as_json)
+    return diff_show.outcome(asked.lg.diffs.show(diff), as_json=asked.as_json)
 
 
-@app.command("list")
-def list_(
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
+@asking.command(app, "list")
+def list_(asked: asking.Asked) -> None:
     """All diffs that are remembered, the newest first."""
-    with asking.node(url, home) as lg:
-        found = list(lg.diffs.list())
-    if as_json:
-        output.result({"items": found})
-        return
     from lockgate.cli import diff_show
 
-    diff_show.diffs(found)
+    asked.show_all(asked.lg.diffs.list(), diff_show.diffs)
 
 
-def waited_for(
-    begin: "Callable[[Client], DiffDocument]", url: str | None, home: Path | None, as_json: bool
-) -> int:
+def waited_for(asked: asking.Asked, begin: "Callable[[], DiffDocument]") -> int:
     """Begin a diff, wait for its end, and show what came of it; the exit code that it means."""
     from lockgate.cli import diff_show, diff_waiting
 
-    with asking.node(url, home) as lg:
-        begun = begin(lg)
-        try:
-            with diff_waiting.shown() as told:
-                found = lg.diffs.wait(begun.id, told=told)
-        except KeyboardInterrupt:
-            diff_show.left_running(begun, as_json=as_json)
-            return output.INTERRUPTED
-    return diff_show.outcome(found, as_json=as_json)
+    begun = begin()
+    try:
+        with diff_waiting.shown() as told:
+            found = asked.lg.diffs.wait(begun.id, told=told)
+    except KeyboardInterrupt:
+        diff_show.left_running(begun, as_json=asked.as_json)
+        return output.INTERRUPTED
+    return diff_show.outcome(found, as_json=asked.as_json)

@@ -1,19 +1,23 @@
 """`lockgate endpoint`: name databases, and see whether they are fit for a feed."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lockgate.cli import asking, columns, output
+
+if TYPE_CHECKING:
+    from lockgate.model.documents import Endpoint, EndpointReport
 
 __all__ = ["app"]
 
 app = typer.Typer(help="Databases, by name.")
 
 
-@app.command()
+@asking.command(app)
 def add(
+    asked: asking.Asked,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name for it.")],
     address: Annotated[
         str,
@@ -23,64 +27,25 @@ def add(
             "The password may be a reference: ${env:SHOP_PW}, ${file:/run/secrets/pw}.",
         ),
     ],
-    *,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> None:
     """Give a database a name. References to secrets are looked up by the server."""
     from lockgate.model.secret import Secret
 
     secret = Secret(sys.stdin.readline().strip() if address == "-" else address)
-    with asking.node(url, home) as lg:
-        added = lg.endpoints.add(name, secret)
-    if as_json:
-        output.result(added)
-        return
-    output.fields([("endpoint", added.name), ("kind", added.kind), ("url", added.url)])
-    output.next_steps([f"lockgate endpoint test {added.name}"])
+    asked.show(asked.lg.endpoints.add(name, secret), _show_added)
 
 
-@app.command("list")
-def list_(
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
+@asking.command(app, "list")
+def list_(asked: asking.Asked) -> None:
     """All endpoints, and the feeds that use them."""
-    with asking.node(url, home) as lg:
-        found = list(lg.endpoints.list())
-    if as_json:
-        output.result({"items": found})
-        return
-    columns.show(
-        ("NAME", "KIND", "URL", "FEEDS"),
-        ((one.name, one.kind, one.url, ", ".join(one.feeds)) for one in found),
-        "no endpoints; `lockgate endpoint add NAME URL` names one",
-    )
+    asked.show_all(asked.lg.endpoints.list(), _show_all)
 
 
-@app.command("test")
-def look(
-    name: asking.EndpointName,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> int:
+@asking.command(app, "test")
+def look(asked: asking.Asked, name: asking.EndpointName) -> int:
     """See whether an endpoint can be a source and a target. Exits 1 when it can be neither."""
-    with asking.node(url, home) as lg:
-        report = lg.endpoints.test(name)
-    if as_json:
-        output.result(report)
-    else:
-        from lockgate.cli import feed_show
-
-        output.line(f"as a source: {'fit' if report.source_ok else 'not fit'}")
-        feed_show.findings(report.as_source)
-        output.line()
-        output.line(f"as a target: {'fit' if report.target_ok else 'not fit'}")
-        feed_show.findings(report.as_target)
-        output.next_steps(report.next_steps)
+    report = asked.lg.endpoints.test(name)
+    asked.show(report, _show_report)
     if report.source_ok or report.target_ok:
         return 0
     output.error(
@@ -89,17 +54,35 @@ def look(
     return 1
 
 
-@app.command()
-def remove(
-    name: asking.EndpointName,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
+@asking.command(app)
+def remove(asked: asking.Asked, name: asking.EndpointName) -> None:
     """Forget an endpoint that no feed uses. Nothing changes in the database."""
-    with asking.node(url, home) as lg:
-        lg.endpoints.remove(name)
-    if as_json:
-        output.result({"name": name, "removed": True})
-    else:
-        output.line(f"removed the endpoint {name}")
+    asked.lg.endpoints.remove(name)
+    asked.show_removed(name, f"removed the endpoint {name}")
+
+
+# --- inside ---------------------------------------------------------------------------------------
+
+
+def _show_added(added: "Endpoint") -> None:
+    output.fields([("endpoint", added.name), ("kind", added.kind), ("url", added.url)])
+    output.next_steps([f"lockgate endpoint test {added.name}"])
+
+
+def _show_all(found: "list[Endpoint]") -> None:
+    columns.show(
+        ("NAME", "KIND", "URL", "FEEDS"),
+        ((one.name, one.kind, one.url, ", ".join(one.feeds)) for one in found),
+        "no endpoints; `lockgate endpoint add NAME URL` names one",
+    )
+
+
+def _show_report(report: "EndpointReport") -> None:
+    from lockgate.cli import feed_show
+
+    output.line(f"as a source: {'fit' if report.source_ok else 'not fit'}")
+    feed_show.findings(report.as_source)
+    output.line()
+    output.line(f"as a target: {'fit' if report.target_ok else 'not fit'}")
+    feed_show.findings(report.as_target)
+    output.next_steps(report.next_steps)

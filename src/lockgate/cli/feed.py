@@ -27,8 +27,9 @@ TimeoutOption = Annotated[
 ]
 
 
-@app.command()
+@asking.command(app)
 def create(
+    asked: asking.Asked,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The new feed's name.")],
     more: asking.MorePatterns = None,
     *,
@@ -60,9 +61,6 @@ def create(
         bool, typer.Option("--wait", help="Wait until all rows are copied and level.")
     ] = False,
     timeout: TimeoutOption = None,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> int:
     """Make a feed: copy chosen tables, then follow every change.
 
@@ -77,15 +75,14 @@ def create(
     with written.located(OPTIONS):
         read_config(written.document)
         document: dict[str, Any] = written.document
-        with asking.node(url, home) as lg:
-            if dry_run:
-                return _plan(lg, document, as_json=as_json)
-            status = lg.feeds.create(**document)
-            waited = None
-            if wait and not _has_failed(status):
-                waited = _waited(lg, name, timeout)
-                status = lg.feeds.status(name)
-    _show(status, as_json=as_json)
+        if dry_run:
+            return _plan(asked, document)
+        status = asked.lg.feeds.create(**document)
+        waited = None
+        if wait and not _has_failed(status):
+            waited = _waited(asked.lg, name, timeout)
+            status = asked.lg.feeds.status(name)
+    _show(asked, status)
     if _has_failed(status):
         hint = "; ".join(status.next_steps)
         output.error(f"the feed is recorded and has failed ({name}): {status.error}", hint)
@@ -93,95 +90,63 @@ def create(
     return 0 if waited is None else _verdict(name, waited, timeout)
 
 
-@app.command("list")
-def list_(
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
+@asking.command(app, "list")
+def list_(asked: asking.Asked) -> None:
     """All feeds, with their state and lag."""
-    with asking.node(url, home) as lg:
-        found = list(lg.feeds.list())
-    if as_json:
-        output.result({"items": found})
-        return
     from lockgate.cli import feed_show
 
-    feed_show.feeds(found)
+    asked.show_all(asked.lg.feeds.list(), feed_show.feeds)
 
 
-@app.command()
+@asking.command(app)
 def status(
+    asked: asking.Asked,
     name: asking.FeedName,
     *,
     watch: Annotated[bool, typer.Option("--watch", help="Go on showing it until Ctrl-C.")] = False,
     interval: Annotated[
         float, typer.Option("--interval", min=0.1, metavar="S", help="With --watch: how often.")
     ] = 2.0,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> None:
     """How a feed is, and what can be done next."""
-    if watch and as_json:
+    if watch and asked.as_json:
         raise UsageError(
             "--watch has no end, and --json is one document",
             object_="lockgate feed status",
             hint="leave one of them out",
         )
-    with asking.node(url, home) as lg:
-        if watch:
-            from lockgate.cli.watching import watch_feed
+    lg = asked.lg
+    if watch:
+        from lockgate.cli.watching import watch_feed
 
-            watch_feed(lambda: lg.feeds.status(name), interval)
-        else:
-            _show(lg.feeds.status(name), as_json=as_json)
+        watch_feed(lambda: lg.feeds.status(name), interval)
+    else:
+        _show(asked, lg.feeds.status(name))
 
 
-@app.command()
-def tables(
-    name: asking.FeedName,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
+@asking.command(app)
+def tables(asked: asking.Asked, name: asking.FeedName) -> None:
     """The tables of a feed, and how each of them is."""
-    with asking.node(url, home) as lg:
-        found = list(lg.feeds.tables(name))
-    if as_json:
-        output.result({"items": found})
-        return
     from lockgate.cli import feed_show
 
-    feed_show.tables(found)
+    asked.show_all(asked.lg.feeds.tables(name), feed_show.tables)
 
 
-@app.command()
-def pause(
-    name: asking.FeedName,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
+@asking.command(app)
+def pause(asked: asking.Asked, name: asking.FeedName) -> None:
     """Stop a feed. Its slot stays at the source, and keeps the log until it is resumed."""
-    with asking.node(url, home) as lg:
-        _show(lg.feeds.pause(name), as_json=as_json)
+    _show(asked, asked.lg.feeds.pause(name))
 
 
-@app.command()
-def resume(
-    name: asking.FeedName,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
+@asking.command(app)
+def resume(asked: asking.Asked, name: asking.FeedName) -> None:
     """Let a stopped or failed feed go on where it was."""
-    with asking.node(url, home) as lg:
-        _show(lg.feeds.resume(name), as_json=as_json)
+    _show(asked, asked.lg.feeds.resume(name))
 
 
-@app.command()
+@asking.command(app)
 def remove(
+    asked: asking.Asked,
     name: asking.FeedName,
     *,
     force: Annotated[
@@ -190,9 +155,6 @@ def remove(
             "--force", help="Do not wait for a database that is gone; say what is left there."
         ),
     ] = False,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> int:
     """End a feed, and remove all that was made for it. The target's tables stay.
 
@@ -201,18 +163,17 @@ def remove(
     """
     from lockgate.model.feeds import FeedState
 
-    with asking.node(url, home) as lg:
-        left = lg.feeds.remove(name, force=force)
+    left = asked.lg.feeds.remove(name, force=force)
     if left is None or left.state is FeedState.REMOVED:
         behind = () if left is None else left.notes
-        if as_json:
+        if asked.as_json:
             output.result({"name": name, "removed": True, **({"left": behind} if behind else {})})
         else:
             output.line(f"removed the feed {name}")
             for each in behind:
                 output.line(each)
         return 0
-    if as_json:
+    if asked.as_json:
         output.result(
             {
                 "name": name,
@@ -230,27 +191,20 @@ def remove(
     return 1
 
 
-@app.command("wait")
-def wait_(
-    name: asking.FeedName,
-    *,
-    timeout: TimeoutOption = None,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> int:
+@asking.command(app, "wait")
+def wait_(asked: asking.Asked, name: asking.FeedName, *, timeout: TimeoutOption = None) -> int:
     """Wait until all that is committed at the source now is applied. Exits 1 when it is not."""
-    with asking.node(url, home) as lg:
-        waited = _waited(lg, name, timeout)
-    if as_json:
+    waited = _waited(asked.lg, name, timeout)
+    if asked.as_json:
         output.result(waited)
     elif waited.level:
         output.line(f"{name} is level up to {waited.position}, after {waited.seconds:.1f} s")
     return _verdict(name, waited, timeout)
 
 
-@app.command()
+@asking.command(app)
 def resync(
+    asked: asking.Asked,
     name: asking.FeedName,
     table: Annotated[
         str,
@@ -258,13 +212,9 @@ def resync(
             metavar="TABLE", help="schema.table, at the source.", autocompletion=completion.tables
         ),
     ],
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> None:
     """Copy one table of a feed anew."""
-    with asking.node(url, home) as lg:
-        _show(lg.feeds.resync(name, table), as_json=as_json)
+    _show(asked, asked.lg.feeds.resync(name, table))
 
 
 feed_spans.add_to(app)
@@ -285,14 +235,11 @@ def _patterns(tables: list[str] | None, more: list[str] | None) -> list[str] | N
     return [*(tables or ()), *(more or ())] or None
 
 
-def _plan(lg: "Client", document: dict[str, Any], *, as_json: bool) -> int:
-    planned = lg.feeds.plan(**document)
-    if as_json:
-        output.result(planned)
-    else:
-        from lockgate.cli import feed_show
+def _plan(asked: asking.Asked, document: dict[str, Any]) -> int:
+    from lockgate.cli import feed_show
 
-        feed_show.plan(planned)
+    planned = asked.lg.feeds.plan(**document)
+    asked.show(planned, feed_show.plan)
     errors = sum(finding.severity == "error" for finding in planned.findings)
     if errors:
         output.error(
@@ -326,10 +273,7 @@ def _verdict(name: str, waited: "Waited", timeout: float | None) -> int:
     return 1
 
 
-def _show(status: "FeedStatus", *, as_json: bool) -> None:
-    if as_json:
-        output.result(status)
-        return
+def _show(asked: asking.Asked, status: "FeedStatus") -> None:
     from lockgate.cli import feed_show
 
-    feed_show.status(status)
+    asked.show(status, feed_show.status)

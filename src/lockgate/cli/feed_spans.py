@@ -9,7 +9,6 @@ dies), so `--wait` looks at the spans themselves.
 import enum
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -54,27 +53,22 @@ TimeoutOption = Annotated[
 ]
 
 
-def spans(
-    name: asking.FeedName,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
+def spans(asked: asking.Asked, name: asking.FeedName) -> None:
     """The spans of a feed, and where they run.
 
     A span is a key range of one table. It can be moved, split and merged.
     """
-    with asking.node(url, home) as lg:
-        found = list(lg.feeds.tables(name))
-    if as_json:
-        output.result({"items": [span for table in found for span in table.spans]})
-        return
     from lockgate.cli import feed_show
 
-    feed_show.spans(found)
+    found = list(asked.lg.feeds.tables(name))
+    if asked.as_json:
+        output.result({"items": [span for table in found for span in table.spans]})
+    else:
+        feed_show.spans(found)
 
 
 def span_move(
+    asked: asking.Asked,
     name: asking.FeedName,
     span: SpanName,
     *,
@@ -89,19 +83,17 @@ def span_move(
     ],
     wait: WaitFlag = False,
     timeout: TimeoutOption = 60.0,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> int:
     """Run a span on another node."""
     return _carried_out(
-        lambda lg: lg.feeds.span_move(name, span, node),
+        *(asked, name, wait, timeout),
+        lambda: asked.lg.feeds.span_move(name, span, node),
         lambda found: span in found and found[span].node == node,
-        *(name, wait, timeout, url, home, as_json),
     )
 
 
 def span_split(
+    asked: asking.Asked,
     name: asking.FeedName,
     span: SpanName,
     more: Annotated[list[str] | None, typer.Argument(metavar="KEY", hidden=True)] = None,
@@ -120,9 +112,6 @@ def span_split(
     ] = None,
     wait: WaitFlag = False,
     timeout: TimeoutOption = 60.0,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> int:
     """Cut a span into several.
 
@@ -137,13 +126,14 @@ def span_split(
         )
     count = parts if points or parts else 2
     return _carried_out(
-        lambda lg: lg.feeds.span_split(name, span, at=points, parts=count),
+        *(asked, name, wait, timeout),
+        lambda: asked.lg.feeds.span_split(name, span, at=points, parts=count),
         lambda found: span not in found,
-        *(name, wait, timeout, url, home, as_json),
     )
 
 
 def span_merge(
+    asked: asking.Asked,
     name: asking.FeedName,
     spans: Annotated[
         list[str],
@@ -156,9 +146,6 @@ def span_merge(
     *,
     wait: WaitFlag = False,
     timeout: TimeoutOption = 60.0,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> int:
     """Join neighbouring spans of a table into one."""
     if len(spans) < 2:
@@ -168,62 +155,54 @@ def span_merge(
             hint="name two or more; `lockgate feed spans` shows them",
         )
     return _carried_out(
-        lambda lg: lg.feeds.span_merge(name, spans),
+        *(asked, name, wait, timeout),
+        lambda: asked.lg.feeds.span_merge(name, spans),
         lambda found: not any(span in found for span in spans),
-        *(name, wait, timeout, url, home, as_json),
     )
 
 
 def history(
+    asked: asking.Asked,
     name: asking.FeedName,
     *,
     limit: Annotated[
         int, typer.Option("--limit", min=1, metavar="N", help="At most so many.")
     ] = 50,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> None:
     """Who did what to a feed, the newest first."""
     from lockgate.cli.history import show
 
-    show(name, limit, url, home, as_json=as_json)
+    show(asked, name, limit)
 
 
 def add_to(app: typer.Typer) -> None:
     """Make these commands of the group `feed`."""
-    app.command()(spans)
-    app.command("span-move")(span_move)
-    app.command("span-split")(span_split)
-    app.command("span-merge")(span_merge)
-    app.command()(history)
+    asking.command(app)(spans)
+    asking.command(app, "span-move")(span_move)
+    asking.command(app, "span-split")(span_split)
+    asking.command(app, "span-merge")(span_merge)
+    asking.command(app)(history)
 
 
 # --- inside ---------------------------------------------------------------------------------------
 
 
 def _carried_out(
-    verb: "Callable[[Client], FeedStatus]",
-    achieved: "Achieved",
+    asked: asking.Asked,
     name: str,
     wait: bool,
     timeout_s: float,
-    url: str | None,
-    home: Path | None,
-    as_json: bool,
+    verb: "Callable[[], FeedStatus]",
+    achieved: "Achieved",
 ) -> int:
-    seen = Seen.DONE
-    with asking.node(url, home) as lg:
-        status = verb(lg)
-        if wait:
-            seen = _settled(lg, name, achieved, timeout_s)
-            status = lg.feeds.status(name)
-    if as_json:
-        output.result(status)
-    else:
-        from lockgate.cli import feed_show
+    from lockgate.cli import feed_show
 
-        feed_show.status(status)
+    seen = Seen.DONE
+    status = verb()
+    if wait:
+        seen = _settled(asked.lg, name, achieved, timeout_s)
+        status = asked.lg.feeds.status(name)
+    asked.show(status, feed_show.status)
     if seen is Seen.UNDER_WAY:
         output.error(
             f"it is still under way after {timeout_s:g} s ({name})",

@@ -6,7 +6,6 @@ the command is ended by Ctrl-C.
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +13,6 @@ import typer
 from lockgate.cli import asking, completion, output
 
 if TYPE_CHECKING:
-    from lockgate.client import Client
     from lockgate.model.lake_documents import LakeOutcome
 
 __all__ = ["app"]
@@ -45,62 +43,40 @@ TableOrAll = Annotated[
 ]
 
 
-@app.command("list")
-def list_(
-    endpoint: LakeName,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
+@asking.command(app, "list")
+def list_(asked: asking.Asked, endpoint: LakeName) -> None:
     """Who leads a lake, and its tables: what is stable, and what waits to be drained."""
-    with asking.node(url, home) as lg:
-        lake = lg.lakes.show(endpoint)
-        found = list(lg.lakes.list(endpoint))
     from lockgate.cli import lake_show
 
-    if as_json:
+    lake = asked.lg.lakes.show(endpoint)
+    found = list(asked.lg.lakes.list(endpoint))
+    if asked.as_json:
         output.result(lake_show.document(lake, found))
     else:
         lake_show.lake(lake, found)
 
 
-@app.command()
-def status(
-    endpoint: LakeName,
-    table: TableName,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
+@asking.command(app)
+def status(asked: asking.Asked, endpoint: LakeName, table: TableName) -> None:
     """How one table of a lake is, and what can be done next."""
-    with asking.node(url, home) as lg:
-        found = lg.lakes.status(endpoint, table)
-    if as_json:
-        output.result(found)
-        return
     from lockgate.cli import lake_show
 
-    lake_show.table(found)
+    asked.show(asked.lg.lakes.status(endpoint, table), lake_show.table)
 
 
-@app.command()
-def drain(
-    endpoint: LakeName,
-    table: TableOrAll = None,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> int:
+@asking.command(app)
+def drain(asked: asking.Asked, endpoint: LakeName, table: TableOrAll = None) -> int:
     """Bring changes into the stable layer now: of one table, or of all."""
     return _carried_out(
-        lambda lg: lg.lakes.drain(endpoint, table),
+        *(asked, endpoint, table or endpoint),
+        lambda: asked.lg.lakes.drain(endpoint, table),
         f"drained {table or 'all tables'}",
-        *(endpoint, table or endpoint, url, home, as_json),
     )
 
 
-@app.command()
+@asking.command(app)
 def drop(
+    asked: asking.Asked,
     endpoint: LakeName,
     table: TableName,
     *,
@@ -118,56 +94,46 @@ def drop(
         ),
     ] = 0.0,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to.")] = False,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> int:
     """End a table. Its files go later, when no reader holds them.
 
     While it is drained or compacted it is busy, and nothing happens: exit 1. On a terminal you are
     asked first.
     """
-    if not (yes or as_json or _agreed(endpoint, table)):
+    if not (yes or asked.as_json or _agreed(endpoint, table)):
         output.error(f"nothing was dropped ({table})", "")
         return 1
     return _carried_out(
-        lambda lg: lg.lakes.drop(endpoint, table, force=force, wait_s=wait),
+        *(asked, endpoint, table),
+        lambda: asked.lg.lakes.drop(endpoint, table, force=force, wait_s=wait),
         f"dropped {table}; its files go when no reader holds them",
-        *(endpoint, table, url, home, as_json),
     )
 
 
-@app.command("step-up")
-def step_up(
-    endpoint: LakeName,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> int:
+@asking.command(app, "step-up")
+def step_up(asked: asking.Asked, endpoint: LakeName) -> int:
     """Lead a lake, whoever leads it now: every table is claimed, then drained."""
     return _carried_out(
-        lambda lg: lg.lakes.step_up(endpoint),
+        *(asked, endpoint, endpoint),
+        lambda: asked.lg.lakes.step_up(endpoint),
         f"this home leads {endpoint}",
-        *(endpoint, endpoint, url, home, as_json),
     )
 
 
-@app.command("step-down")
+@asking.command(app, "step-down")
 def step_down(
+    asked: asking.Asked,
     endpoint: LakeName,
     *,
     flush: Annotated[
         bool, typer.Option("--flush", help="Drain first what is not drained.")
     ] = False,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> int:
     """Lead a lake no longer, so that another home can. Refused while changes are not drained."""
     return _carried_out(
-        lambda lg: lg.lakes.step_down(endpoint, flush=flush),
+        *(asked, endpoint, endpoint),
+        lambda: asked.lg.lakes.step_down(endpoint, flush=flush),
         f"this home follows {endpoint}",
-        *(endpoint, endpoint, url, home, as_json),
     )
 
 
@@ -182,20 +148,14 @@ def _agreed(endpoint: str, table: str) -> bool:
 
 
 def _carried_out(
-    verb: "Callable[[Client], LakeOutcome]",
-    done: str,
-    endpoint: str,
-    object_: str,
-    url: str | None,
-    home: Path | None,
-    as_json: bool,
+    asked: asking.Asked, endpoint: str, object_: str, verb: "Callable[[], LakeOutcome]", done: str
 ) -> int:
     from lockgate.cli import lake_show, lake_waiting
 
-    with asking.node(url, home) as lg:
-        try:
-            outcome = lake_waiting.looked_on(lg, endpoint, lambda: verb(lg))
-        except KeyboardInterrupt:
-            lake_show.left_running(endpoint, as_json=as_json)
-            return output.INTERRUPTED
-    return lake_show.outcome(outcome, done, object_, as_json=as_json)
+    lg = asked.lg
+    try:
+        outcome = lake_waiting.looked_on(lg, endpoint, verb)
+    except KeyboardInterrupt:
+        lake_show.left_running(endpoint, as_json=asked.as_json)
+        return output.INTERRUPTED
+    return lake_show.outcome(outcome, done, object_, as_json=asked.as_json)

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from lockgate.cli import (
+    asking,
     demo,
     diff,
     endpoint,
@@ -47,7 +48,7 @@ app.add_typer(diff.app, name="diff")
 app.add_typer(lake.app, name="lake")
 app.add_typer(node.app, name="node")
 app.add_typer(tokens.app, name="token")
-app.command()(history.history)
+asking.command(app)(history.history)
 app.add_typer(metastore.app, name="metastore")
 app.command()(sim.sim)
 

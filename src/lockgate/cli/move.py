@@ -5,7 +5,6 @@ when Ctrl-C ends the waiting.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -15,7 +14,6 @@ from lockgate.cli.diff import RepairFlag, waited_for
 from lockgate.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from lockgate.client import Client
     from lockgate.model.move_status import MoveOutcome, MoveStatus
 
 __all__ = ["app"]
@@ -48,8 +46,9 @@ Lost = Annotated[
 ]
 
 
-@app.command()
+@asking.command(app)
 def create(
+    asked: asking.Asked,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The new move's name.")],
     more: asking.MorePatterns = None,
     *,
@@ -73,16 +72,13 @@ def create(
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until all rows are copied and indexes are built.")
     ] = False,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> int:
     """Begin a move: copy the tables to the target, and follow every change.
 
     Nothing changes for applications before `move switch`. Asking again for the same move is no
     error.
     """
-    from lockgate.cli import move_show
+    from lockgate.cli import move_show, move_waiting
     from lockgate.model.move_config import read_move_config
 
     wish = {
@@ -93,56 +89,38 @@ def create(
         "hook": hook,
     }
     read_move_config({"name": name, **wish})
-    with asking.node(url, home) as lg:
-        if dry_run:
-            planned = lg.moves.plan(name, **wish)  # type: ignore[arg-type]
-            return move_show.outcome(planned, name, "", as_json=as_json)
-        status = lg.moves.create(name, **wish)  # type: ignore[arg-type]
-        if wait:
-            status = _copied(lg, name)
-    _show(status, as_json=as_json)
+    if dry_run:
+        planned = asked.lg.moves.plan(name, **wish)  # type: ignore[arg-type]
+        return move_show.outcome(planned, name, "", as_json=asked.as_json)
+    status = asked.lg.moves.create(name, **wish)  # type: ignore[arg-type]
+    if wait:
+        status = move_waiting.copied(asked.lg, name)
+    _show(asked, status)
     return _failed(status)
 
 
-@app.command("list")
-def list_(
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
+@asking.command(app, "list")
+def list_(asked: asking.Asked) -> None:
     """All moves: how far they are, and where the traffic is."""
-    with asking.node(url, home) as lg:
-        found = list(lg.moves.list())
-    if as_json:
-        output.result({"items": found})
-        return
     from lockgate.cli import move_show
 
-    move_show.moves(found)
+    asked.show_all(asked.lg.moves.list(), move_show.moves)
 
 
-@app.command()
-def status(
-    name: asking.MoveName,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
+@asking.command(app)
+def status(asked: asking.Asked, name: asking.MoveName) -> None:
     """How a move is, the steps of its last command, and what can be done next."""
-    with asking.node(url, home) as lg:
-        _show(lg.moves.status(name), as_json=as_json)
+    _show(asked, asked.lg.moves.status(name))
 
 
-@app.command()
+@asking.command(app)
 def watch(
+    asked: asking.Asked,
     name: asking.MoveName,
     *,
     interval: Annotated[
         float, typer.Option("--interval", min=0.1, metavar="S", help="How often to look.")
     ] = 1.0,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> None:
     """Go on showing a move until it is over, or until Ctrl-C.
 
@@ -151,45 +129,39 @@ def watch(
     """
     from lockgate.cli import move_waiting
 
-    with asking.node(url, home) as lg:
-        if as_json:
-            output.result(lg.moves.wait(name))
-        else:
-            move_waiting.watch(lambda: lg.moves.status(name), interval)
+    lg = asked.lg
+    if asked.as_json:
+        output.result(lg.moves.wait(name))
+    else:
+        move_waiting.watch(lambda: lg.moves.status(name), interval)
 
 
-@app.command()
+@asking.command(app)
 def diff(
+    asked: asking.Asked,
     name: asking.MoveName,
     *,
     repair: RepairFlag = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the move's last diff, which failed.")
     ] = False,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> int:
     """Compare both sides row by row, as of one position. Exit 0 when they are equal, 1 when not.
 
     Nobody has to stop writing. The side that has the traffic is right, and the other one is held
     against it.
     """
-    return waited_for(
-        lambda lg: lg.moves.start_diff(name, repair=repair, resume=resume), url, home, as_json
-    )
+    return waited_for(asked, lambda: asked.lg.moves.start_diff(name, repair=repair, resume=resume))
 
 
-@app.command()
+@asking.command(app)
 def switch(
+    asked: asking.Asked,
     name: asking.MoveName,
     *,
     dry_run: DryRun = False,
     timeout: Timeout = 30.0,
     max_lag: MaxLag = 10.0,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> int:
     """Have the target take the traffic. The source follows it from then on.
 
@@ -197,31 +169,30 @@ def switch(
     timeout is put back: exit 1, and the source is as it was.
     """
     return _carried_out(
-        lambda lg: lg.moves.switch(name, dry_run=dry_run, timeout_s=timeout, max_lag_s=max_lag),
-        *(name, "switch", "the target has the traffic", url, home, as_json),
+        *(asked, name, "switch", "the target has the traffic"),
+        lambda: asked.lg.moves.switch(name, dry_run=dry_run, timeout_s=timeout, max_lag_s=max_lag),
     )
 
 
-@app.command()
+@asking.command(app)
 def reverse(
+    asked: asking.Asked,
     name: asking.MoveName,
     *,
     dry_run: DryRun = False,
     timeout: Timeout = 30.0,
     max_lag: MaxLag = 10.0,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> int:
     """Have the source take the traffic back, with everything that was written at the target."""
     return _carried_out(
-        lambda lg: lg.moves.reverse(name, dry_run=dry_run, timeout_s=timeout, max_lag_s=max_lag),
-        *(name, "reverse", "the source has the traffic", url, home, as_json),
+        *(asked, name, "reverse", "the source has the traffic"),
+        lambda: asked.lg.moves.reverse(name, dry_run=dry_run, timeout_s=timeout, max_lag_s=max_lag),
     )
 
 
-@app.command()
+@asking.command(app)
 def complete(
+    asked: asking.Asked,
     name: asking.MoveName,
     *,
     rename: Annotated[
@@ -233,9 +204,6 @@ def complete(
     ] = False,
     lost: Lost = None,
     dry_run: DryRun = False,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> int:
     """End a move that is switched. There is no way back from it.
 
@@ -251,13 +219,14 @@ def complete(
         )
     way: Literal["rename", "drop", "keep"] = chosen[0]  # type: ignore[assignment]
     return _carried_out(
-        lambda lg: lg.moves.complete(name, way, dry_run=dry_run, lost=lost),
-        *(name, "complete", "the move is completed", url, home, as_json),
+        *(asked, name, "complete", "the move is completed"),
+        lambda: asked.lg.moves.complete(name, way, dry_run=dry_run, lost=lost),
     )
 
 
-@app.command()
+@asking.command(app)
 def cancel(
+    asked: asking.Asked,
     name: asking.MoveName,
     *,
     keep: Annotated[
@@ -265,60 +234,36 @@ def cancel(
     ] = False,
     lost: Lost = None,
     dry_run: DryRun = False,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> int:
     """End a move that is not switched, and drop its copies at the target."""
     return _carried_out(
-        lambda lg: lg.moves.cancel(name, keep=keep, dry_run=dry_run, lost=lost),
-        *(name, "cancel", "the move is cancelled", url, home, as_json),
+        *(asked, name, "cancel", "the move is cancelled"),
+        lambda: asked.lg.moves.cancel(name, keep=keep, dry_run=dry_run, lost=lost),
     )
 
 
-@app.command()
-def remove(
-    name: asking.MoveName,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
+@asking.command(app)
+def remove(asked: asking.Asked, name: asking.MoveName) -> None:
     """Forget a move that is completed or cancelled. Its tables are not touched."""
-    with asking.node(url, home) as lg:
-        lg.moves.remove(name)
-    if as_json:
-        output.result({"name": name, "removed": True})
-    else:
-        output.line(f"forgot the move {name}")
+    asked.lg.moves.remove(name)
+    asked.show_removed(name, f"forgot the move {name}")
 
 
 # --- inside ---------------------------------------------------------------------------------------
 
 
 def _carried_out(
-    verb: "Callable[[Client], MoveOutcome]",
-    name: str,
-    command: str,
-    done: str,
-    url: str | None,
-    home: Path | None,
-    as_json: bool,
+    asked: asking.Asked, name: str, command: str, done: str, verb: "Callable[[], MoveOutcome]"
 ) -> int:
     from lockgate.cli import move_show, move_waiting
 
-    with asking.node(url, home) as lg:
-        try:
-            outcome = move_waiting.looked_on(lg, name, command, lambda: verb(lg))
-        except KeyboardInterrupt:
-            move_show.left_running(name, as_json=as_json)
-            return output.INTERRUPTED
-    return move_show.outcome(outcome, name, done, as_json=as_json)
-
-
-def _copied(lg: "Client", name: str) -> "MoveStatus":
-    from lockgate.cli import move_waiting
-
-    return move_waiting.copied(lg, name)
+    lg = asked.lg
+    try:
+        outcome = move_waiting.looked_on(lg, name, command, verb)
+    except KeyboardInterrupt:
+        move_show.left_running(name, as_json=asked.as_json)
+        return output.INTERRUPTED
+    return move_show.outcome(outcome, name, done, as_json=asked.as_json)
 
 
 def _failed(status: "MoveStatus") -> int:
@@ -331,10 +276,7 @@ def _failed(status: "MoveStatus") -> int:
     return 1
 
 
-def _show(status: "MoveStatus", *, as_json: bool) -> None:
-    if as_json:
-        output.result(status)
-        return
+def _show(asked: asking.Asked, status: "MoveStatus") -> None:
     from lockgate.cli import move_show
 
-    move_show.status(status)
+    asked.show(status, move_show.status)

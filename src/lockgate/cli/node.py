@@ -19,18 +19,53 @@ LOOK_S: Final = 0.5
 app = typer.Typer(help="Lockgate's own processes.")
 
 
-@app.command("list")
-def list_(
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
+@asking.command(app, "list")
+def list_(asked: asking.Asked) -> None:
     """All nodes that ever joined, and what they run."""
-    with asking.node(url, home) as lg:
-        found = list(lg.nodes.list())
-    if as_json:
-        output.result({"items": found})
-        return
+    asked.show_all(asked.lg.nodes.list(), _show_all)
+
+
+@asking.command(app)
+def drain(
+    asked: asking.Asked,
+    name: asking.NodeName,
+    *,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until nothing is left on it.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0, metavar="S", help="With --wait: give up after.")
+    ] = 300.0,
+) -> int:
+    """Have everything leave a node, so that it can be stopped. Nothing new is given to it."""
+    status = asked.lg.nodes.drain(name)
+    if wait:
+        status = _emptied(asked.lg, status, timeout)
+    left = status.feeds + status.dispatchers
+    asked.show(status, _show)
+    if wait and status.state.value == "draining":
+        output.error(
+            f"{left:,} are still on it after {timeout:g} s ({name})",
+            "it goes on by itself; `lockgate node list` shows how far it is",
+        )
+        return 1
+    return 0
+
+
+# --- inside ---------------------------------------------------------------------------------------
+
+
+def _show(status: "NodeStatus") -> None:
+    output.fields(
+        [
+            ("node", status.name),
+            ("state", status.state.value),
+            ("feeds", f"{status.feeds:,} left"),
+            ("dispatchers", f"{status.dispatchers:,} left"),
+        ]
+    )
+    output.next_steps(status.next_steps)
+
+
+def _show_all(found: "list[NodeStatus]") -> None:
     columns.show(
         ("NAME", "STATE", "ADDRESS", ">LIFE", "COORDINATOR", ">FEEDS", ">DISPATCHERS"),
         (
@@ -42,45 +77,6 @@ def list_(
         ),
         "no nodes",
     )
-
-
-@app.command()
-def drain(
-    name: asking.NodeName,
-    *,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until nothing is left on it.")] = False,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=0, metavar="S", help="With --wait: give up after.")
-    ] = 300.0,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> int:
-    """Have everything leave a node, so that it can be stopped. Nothing new is given to it."""
-    with asking.node(url, home) as lg:
-        status = lg.nodes.drain(name)
-        if wait:
-            status = _emptied(lg, status, timeout)
-    left = status.feeds + status.dispatchers
-    if as_json:
-        output.result(status)
-    else:
-        output.fields(
-            [
-                ("node", status.name),
-                ("state", status.state.value),
-                ("feeds", f"{status.feeds:,} left"),
-                ("dispatchers", f"{status.dispatchers:,} left"),
-            ]
-        )
-        output.next_steps(status.next_steps)
-    if wait and status.state.value == "draining":
-        output.error(
-            f"{left:,} are still on it after {timeout:g} s ({name})",
-            "it goes on by itself; `lockgate node list` shows how far it is",
-        )
-        return 1
-    return 0
 
 
 def _emptied(lg: "Client", status: "NodeStatus", timeout_s: float) -> "NodeStatus":

@@ -1,19 +1,23 @@
 """`lockgate token`: who may ask for what."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lockgate.cli import asking, columns, output
 from lockgate.model.tokens import Role
 
+if TYPE_CHECKING:
+    from lockgate.client.cluster import NewToken, TokenName
+
 __all__ = ["app"]
 
 app = typer.Typer(help="Who may ask for what.")
 
 
-@app.command()
+@asking.command(app)
 def add(
+    asked: asking.Asked,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is to be.")],
     *,
     role: Annotated[
@@ -24,50 +28,38 @@ def add(
             "and deals with endpoints and tokens.",
         ),
     ] = Role.VIEWER,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> None:
     """Make a token. It is shown this once, alone on stdout."""
-    with asking.node(url, home) as lg:
-        made = lg.tokens.add(name, role)
-    if as_json:
-        output.result(made)
-        return
-    output.line(made.token)
-    output.note(f"{name} is {_a(made.role.value)}; set LOCKGATE_TOKEN to it. It is not shown again")
+    asked.show(asked.lg.tokens.add(name, role), _show_made)
 
 
-@app.command("list")
-def list_(
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
+@asking.command(app, "list")
+def list_(asked: asking.Asked) -> None:
     """All tokens by name, with their roles; never the tokens themselves."""
-    with asking.node(url, home) as lg:
-        found = list(lg.tokens.list())
-    if as_json:
-        output.result({"items": found})
-        return
-    columns.show(("NAME", "ROLE"), ((one.name, one.role.value) for one in found), "no tokens")
+    asked.show_all(asked.lg.tokens.list(), _show_all)
 
 
-@app.command()
+@asking.command(app)
 def remove(
+    asked: asking.Asked,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is.")],
-    *,
-    url: asking.UrlOption = None,
-    home: asking.HomeOption = None,
-    as_json: output.JsonFlag = False,
 ) -> None:
     """From now on a token opens nothing."""
-    with asking.node(url, home) as lg:
-        lg.tokens.remove(name)
-    if as_json:
-        output.result({"name": name, "removed": True})
-    else:
-        output.line(f"removed the token {name}")
+    asked.lg.tokens.remove(name)
+    asked.show_removed(name, f"removed the token {name}")
+
+
+# --- inside ---------------------------------------------------------------------------------------
+
+
+def _show_made(made: "NewToken") -> None:
+    output.line(made.token)
+    whose = f"{made.name} is {_a(made.role.value)}"
+    output.note(f"{whose}; set LOCKGATE_TOKEN to it. It is not shown again")
+
+
+def _show_all(found: "list[TokenName]") -> None:
+    columns.show(("NAME", "ROLE"), ((one.name, one.role.value) for one in found), "no tokens")
 
 
 def _a(word: str) -> str:
