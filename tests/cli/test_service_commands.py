@@ -63,6 +63,17 @@ def test_without_a_server_every_command_fails_with_a_hint(
     assert "hint: start one with `lockgate server" in done.err
 
 
+@pytest.mark.parametrize(
+    "line", ["move complete x", "feed span-merge f s", "feed status x --watch --json"]
+)
+def test_what_is_wrong_with_the_command_is_said_before_where_the_node_is(
+    line: str, run: Run
+) -> None:
+    done = run(f"{line} --url nonsense")
+    assert done.code == 2
+    assert "nonsense" not in done.err
+
+
 def test_the_url_of_the_option_goes_before_the_environment(
     run: Run, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
