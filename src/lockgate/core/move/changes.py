@@ -36,6 +36,7 @@ __all__ = [
     "troubled",
     "turned",
     "undone",
+    "without",
 ]
 
 _ACTING: Final = frozenset({StepState.RUNNING, StepState.UNDOING})
@@ -134,6 +135,17 @@ def _flipped(record: MoveRecord, at: int, now: Millis) -> MoveRecord:
     return record.changed(steps=_with(record, at, flip), facts=facts, traffic=taking)
 
 
+def without(record: MoveRecord, order: MoveOrder, found: str, now: Millis) -> MoveRecord:
+    """A look has found the side gone that the order gives up. Its command goes on without it, or
+    takes the place of the one that was under way."""
+    if order.command is record.order.command:
+        return record.changed(order=order, trouble=None, stuck=False)
+    # Its check is the look: asked again it might refuse, and nobody would be left who works for
+    # the command that was under way.
+    begun, _ = finished(opened(record, order, now), None, found, now)
+    return begun
+
+
 def troubled(record: MoveRecord, trouble: MoveTrouble, *, stuck: bool) -> MoveRecord:
     """The step did not succeed, for now. Why a flip is being put back is more than what holds that
     up: this stands with the step."""
@@ -168,14 +180,14 @@ def _next_undo(record: MoveRecord, now: Millis) -> MoveRecord:
     return record.changed(steps=_with(record, at, step))
 
 
-def other_first(record: MoveRecord) -> MoveRecord:
-    """The step cannot be undone yet. If another one lets people go on, that is about to be; the
-    same record, if there is none."""
+def other_first(record: MoveRecord) -> MoveRecord | None:
+    """The step cannot be undone yet. If another one lets people go on, that is about to be;
+    None, if there is none."""
     at = _at(record)
     held = {one.step: n for n, one in enumerate(record.steps) if one.state in _TOUCHED}
     other = next((n for step, n in held.items() if step in UNDO_FOR_PEOPLE), None)
     if other is None or record.steps[at].step not in UNDO_FOR_PEOPLE:
-        return record
+        return None
     steps = _with(record, at, record.steps[at].changed(state=StepState.DONE))
     step = steps[other].changed(state=StepState.UNDOING)
     return record.changed(steps=(*steps[:other], step, *steps[other + 1 :]), stuck=False)

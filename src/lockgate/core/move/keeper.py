@@ -14,40 +14,19 @@ Writers are held up from the hook, or the guard, to the end of a flip. The time 
 is counted here as well as at the giving side; the side's clock is the one that decides.
 
 See `stages` for the way through, `plans` for the steps, `changes` for the record, `rules` for what
-people may ask, `asides` for what is asked without being done.
+people may ask, `dry` for what is asked without being done, `attempts` for time.
 """
 
-from collections.abc import Callable
-
-from lockgate.core.move.asides import Asides
+from lockgate.core.machine import StateMachine
+from lockgate.core.move import changes, words
+from lockgate.core.move.attempts import Attempts
 from lockgate.core.move.callers import Callers
-from lockgate.core.move.changes import (
-    called_off,
-    closed,
-    current,
-    finished,
-    giving,
-    is_acting,
-    opened,
-    other_first,
-    troubled,
-    turned,
-    undone,
-)
-from lockgate.core.move.plans import HELD_UP, Refusal, is_before_seal, refusal
-from lockgate.core.move.requests import joined, outcome, request_of
+from lockgate.core.move.dry import DryRun, look
+from lockgate.core.move.plans import Refusal, is_before_seal, refusal
+from lockgate.core.move.recorder import MoveRecorder
+from lockgate.core.move.requests import outcome
 from lockgate.core.move.rules import Meanwhile, judge, meanwhile, no_giving_up
 from lockgate.core.move.stages import TABLE, Stage
-from lockgate.core.move.words import (
-    CANCELLED,
-    ENDED,
-    LOOKED_AT,
-    LOST,
-    UNKNOWN_TROUBLE,
-    late,
-)
-from lockgate.core.recorder import Recorder
-from lockgate.model.ids import Millis
 from lockgate.model.move_events import (
     MoveCommand,
     MoveKeeperOver,
@@ -58,15 +37,13 @@ from lockgate.model.move_events import (
     StepOutcome,
     Tick,
 )
-from lockgate.model.move_instructions import MoveVerdict, RecordMove, RunStep, StopStep
+from lockgate.model.move_instructions import MoveAnswer, MoveInstruction, MoveVerdict, StopStep
 from lockgate.model.moves import MoveOrder, MoveRecord, MoveSettings, MoveTrouble, Step
 
 __all__ = ["MoveKeeper"]
 
-BACKOFF_DOUBLINGS_MAX = 20
 
-
-class MoveKeeper(Asides):
+class MoveKeeper(StateMachine[MoveInstruction]):
     """One life of the one that works for a move.
 
     `now` is the metastore's time as the node reckons it, going on evenly: steps are shown with it.
@@ -78,22 +55,14 @@ class MoveKeeper(Asides):
         """`record` is what former keepers left, made this one's own (`model.moves.begun`)."""
         stage = Stage.RESTING if record.ended else Stage.RESUMING
         super().__init__(f"move {record.move}, keeper {record.keeper}", stage)
-        self._settings = settings
-        self._recorder = Recorder(
-            record, record.serial, settings.retry_ms, lambda new: self.emit(RecordMove(new))
-        )
-        self._then: Callable[[], None] | None = None
-        """What goes on when the last record is durable."""
-        self._number = 0
-        """Of the last attempt at a step."""
-        self._failures = 0
-        """Of the step that acts, one after the other."""
-        self._again_at: Millis = 0
-        self._late_at: Millis | None = None
-        """When a flip is given up. None: never, because there is none, or its seal may be on."""
+        self._recorder = MoveRecorder(record, settings.retry_ms, self.emit)
+        self._attempts = Attempts(settings)
         self._callers = Callers(self.emit)
         self._next: MoveOrder | None = None
         """Begins when the step that acts has ended."""
+        self._dry: DryRun | None = None
+        self._look: MoveCommand | None = None
+        """Somebody wants the command that is under way to go on without a side."""
 
     # --- for others ---------------------------------------------------------------------------
 
@@ -113,11 +82,10 @@ class MoveKeeper(Asides):
     # --- people -------------------------------------------------------------------------------
 
     def _command(self, asked: MoveCommand) -> None:
-        if self._is_known(asked):
+        if self._callers.know(asked.request, self.record):
             return
-        judgement = judge(self.record, asked.order)
-        if judgement is not None:
-            self._callers.answer(asked.request, judgement.verdict, judgement.why)
+        if (no := judge(self.record, asked.order)) is not None:
+            self._callers.answer(asked.request, no.verdict, no.why)
         elif asked.dry:
             self._begin_dry(asked)
         else:
@@ -126,67 +94,49 @@ class MoveKeeper(Asides):
 
     def _begin(self, record: MoveRecord, order: MoveOrder) -> None:
         """Have it recorded that this command is under way; then go."""
-        record = joined(opened(record, order, self.now), self._callers.unbegun)
+        record = self._callers.named(changes.opened(record, order, self.now))
         # The check has its time, too: nobody waits for ever to be told that it cannot begin.
-        flips = is_before_seal(current(record).step)
-        self._late_at = self.now + order.check_ms if flips else None
-        self._note(record, self._go)
-
-    def _is_known(self, asked: MoveCommand) -> bool:
-        """True: it was asked before under this name, and is told what came of it."""
-        known = request_of(self.record, asked.request)
-        if known is None:
-            return False
-        if known.verdict is MoveVerdict.BEGUN:
-            self._callers.again(asked.request)
-        else:
-            self._callers.answer(asked.request, known.verdict, known.why)
-        return True
+        flips = is_before_seal(changes.current(record).step)
+        self._attempts.late_at = self.now + order.check_ms if flips else None
+        self._note(record)
 
     def _command_meanwhile(self, asked: MoveCommand) -> None:
-        if self._is_known(asked):
+        if self._callers.know(asked.request, self.record):
             return
         what, why = meanwhile(self.record, asked.order)
-        rests = self.stage in {Stage.STUCK, Stage.RESUMING}
         if asked.dry or what is Meanwhile.BUSY:
             self._callers.answer(asked.request, MoveVerdict.BUSY, why)
         elif (no := no_giving_up(self.record, asked.order)) is not None:
             self._callers.answer(asked.request, MoveVerdict.REFUSED, no)
         elif self._look is not None and what is not Meanwhile.JOIN:
-            self._callers.answer(asked.request, MoveVerdict.BUSY, LOOKED_AT)
-        elif what is Meanwhile.SUPERSEDE:
+            self._callers.answer(asked.request, MoveVerdict.BUSY, words.LOOKED_AT)
+        elif what is Meanwhile.SUPERSEDE and self._next is None:
             self._supersede(asked)
+        elif what is Meanwhile.SUPERSEDE:
+            self._callers.add(asked.request)
         elif self._next is not None:
-            self._callers.answer(asked.request, MoveVerdict.BUSY, CANCELLED)
+            self._callers.answer(asked.request, MoveVerdict.BUSY, words.CANCELLED)
         elif what is Meanwhile.GIVE_UP:
             self._give_up_when_gone(asked)
         elif what is Meanwhile.JOIN:
-            self._put(self._joined(asked, self.record))
-            self._try_at_once()
-        elif rests:
+            self._join(asked)
+        elif self.stage in {Stage.STUCK, Stage.RESUMING}:
             record = self.record.changed(order=asked.order, stuck=False)
-            self._note(self._joined(asked, record), self._go)
+            self._note(self._callers.join(asked.request, record))
         else:
             self._callers.answer(asked.request, MoveVerdict.BUSY, why)
 
-    def _joined(self, asked: MoveCommand, record: MoveRecord) -> MoveRecord:
-        """The record with their name: once it is durable, they are told that it has begun."""
-        self._callers.add(asked.request)
-        return joined(record, self._callers.unbegun)
-
-    def _try_at_once(self) -> None:
-        """Somebody has acted, or thinks so."""
+    def _join(self, asked: MoveCommand) -> None:
+        """The command is theirs, too. It is tried at once: they have acted, or think so."""
+        self._recorder.note(self.now, self._callers.join(asked.request, self.record))
         if self.stage is Stage.STUCK:
-            self._note(self.record.changed(stuck=False), self._go)
+            self._note(self.record.changed(stuck=False))
         elif self.stage is Stage.WAITING:
             self._run()
 
     def _supersede(self, asked: MoveCommand) -> None:
         """This command instead of the one that is under way, whose step is waited for."""
-        if self._next is not None:
-            self._callers.add(asked.request)
-            return
-        self._callers.tell(MoveVerdict.REFUSED, CANCELLED)
+        self._callers.tell(MoveVerdict.REFUSED, words.CANCELLED)
         self._callers.add(asked.request)
         if self.stage is Stage.RUNNING:
             self._next = asked.order
@@ -209,17 +159,15 @@ class MoveKeeper(Asides):
         record = self.record
         if not record.steps:
             self._begin(record, record.order)
-        elif record.undoing:
-            self._undo()
-        elif is_before_seal(current(record).step):
-            self._turn(LOST)
+        elif not record.undoing and is_before_seal(changes.current(record).step):
+            self._turn(record, words.LOST)
         else:
-            self._run()
+            self._go()
 
     def _go(self) -> None:
         """What the record says is about to act, acts."""
-        self._failures = 0
-        if not is_acting(self.record):
+        self._attempts.afresh()
+        if not changes.is_acting(self.record):
             self._close()
         elif self.record.undoing:
             self._undo()
@@ -230,31 +178,25 @@ class MoveKeeper(Asides):
         if self._look is not None:
             self._ask_look(self._look)
             return
-        step = current(self.record).step
-        self._emit_step(step, undo=False)
-        if step is Step.SEAL:
-            self._late_at = None  # from now on the giving side alone knows whether it is too late
+        begun = self._attempts.begin(self.record, self.now)
+        self.emit(begun)
+        if begun.step is Step.SEAL:
+            # From now on the giving side alone knows whether it is too late.
+            self._attempts.late_at = None
         self._to(Stage.RUNNING)
 
-    def _emit_step(self, step: Step, *, undo: bool) -> None:
-        self._number += 1
-        left = 0 if self._late_at is None else max(1, self._late_at - self.now)
-        record = self.record
-        self.emit(
-            RunStep(
-                self._number,
-                step,
-                record.keeper,
-                giving(record),
-                record.order,
-                record.facts,
-                left,
-                undo=undo,
-            )
-        )
+    def _hears(self, ended: StepEnded) -> bool:
+        """It is the end of the last attempt. False also when a side told that of a later keeper:
+        then this one is over."""
+        if ended.number != self._attempts.number:
+            return False
+        if ended.outcome is StepOutcome.STALE:
+            self._end(ended)
+            return False
+        return True
 
     def _step_ended(self, ended: StepEnded) -> None:
-        if ended.number != self._number:
+        if not self._hears(ended):
             return
         match ended.outcome:
             case StepOutcome.DONE:
@@ -263,23 +205,21 @@ class MoveKeeper(Asides):
                 self._wait(Stage.WAITING, ended.trouble, stuck=False)
             case StepOutcome.REFUSED:
                 self._refused(ended)
-            case StepOutcome.STALE:
-                self._end(MoveKeeperOver())
 
     def _step_done(self, ended: StepEnded) -> None:
-        record, timed = finished(self.record, ended.facts, ended.detail, self.now)
+        record, timed = changes.finished(self.record, ended.facts, ended.detail, self.now)
         if timed:
-            self._late_at = self.now + record.order.timeout_ms
-        self._note(record, self._go)
+            self._attempts.late_at = self.now + record.order.timeout_ms
+        self._note(record)
 
     def _refused(self, ended: StepEnded) -> None:
-        trouble = ended.trouble or UNKNOWN_TROUBLE
+        trouble = ended.trouble or words.UNKNOWN_TROUBLE
         match refusal(self.record.order.command, ended.step):
             case Refusal.LEAVE:
-                self._late_at = None
-                self._note(closed(self.record.changed(trouble=trouble), self.now), self._go)
+                self._attempts.late_at = None
+                self._note(changes.closed(self.record.changed(trouble=trouble), self.now))
             case Refusal.UNDO:
-                self._turn(trouble)
+                self._turn(self.record, trouble)
             case Refusal.PRESS_ON:
                 self._wait(Stage.WAITING, trouble, stuck=True)
             case Refusal.WAIT:
@@ -287,100 +227,119 @@ class MoveKeeper(Asides):
 
     def _wait(self, stage: Stage, trouble: MoveTrouble | None, *, stuck: bool) -> None:
         """It is tried again after a while. People see why; nobody waits for that to be durable."""
-        record = troubled(self.record, trouble or UNKNOWN_TROUBLE, stuck=stuck)
+        record = changes.troubled(self.record, trouble or words.UNKNOWN_TROUBLE, stuck=stuck)
         if record != self.record:
-            self._note(record, None)
-        settings = self._settings
-        held_up = current(record).step in HELD_UP
-        longest = settings.backoff_ms_held_up if held_up else settings.backoff_ms_max
-        doublings = min(self._failures, BACKOFF_DOUBLINGS_MAX)
-        self._again_at = self.now + min(longest, settings.backoff_ms_min << doublings)
-        self._failures += 1
+            self._recorder.note(self.now, record)
+        self._attempts.failed(record, self.now)
         self._to(stage)
 
     def _close(self) -> None:
         """The command is over, durably."""
         self._to(Stage.RESTING)
         self._callers.tell(*outcome(self.record))
-        if self._look is not None:
-            asked, self._look = self._look, None
+        asked, self._look = self._look, None
+        if asked is not None:
             self._command(asked)
 
     # --- back ---------------------------------------------------------------------------------
 
-    def _is_late(self) -> bool:
-        return self._late_at is not None and self.now >= self._late_at
-
-    def _give_up(self) -> None:
-        record = self.record
-        step = current(record).step
-        self._turn(late(record.order, step, record.trouble))
-
-    def _turn(self, trouble: MoveTrouble) -> None:
+    def _turn(self, record: MoveRecord, trouble: MoveTrouble) -> None:
         """Put the flip back. The seal is not on, and by this keeper it never will be."""
-        self._late_at = None
-        self._note(turned(self.record, trouble, self.now), self._go)
+        self._attempts.late_at = None
+        self._note(changes.turned(record, trouble, self.now))
+
+    def _turn_late(self, record: MoveRecord, held_up_by: MoveTrouble | None) -> None:
+        step = changes.current(record).step
+        self._turn(record, words.late(record.order, step, held_up_by))
 
     def _undo(self) -> None:
-        self._emit_step(current(self.record).step, undo=True)
+        self.emit(self._attempts.begin(self.record, self.now, undo=True))
         self._to(Stage.UNDOING)
 
     def _undo_ended(self, ended: StepEnded) -> None:
-        if ended.number != self._number:
+        if not self._hears(ended):
             return
-        match ended.outcome:
-            case StepOutcome.DONE:
-                self._note(undone(self.record, ended.detail, self.now), self._go)
-            case StepOutcome.STALE:
-                self._end(MoveKeeperOver())
-            case _:
-                stuck = ended.outcome is StepOutcome.REFUSED
-                self._wait(Stage.UNDO_WAITING, ended.trouble, stuck=stuck)
+        if ended.outcome is StepOutcome.DONE:
+            self._note(changes.undone(self.record, ended.detail, self.now))
+        else:
+            stuck = ended.outcome is StepOutcome.REFUSED
+            self._wait(Stage.UNDO_WAITING, ended.trouble, stuck=stuck)
 
     def _stop(self) -> None:
-        self.emit(StopStep(self._number))
+        self.emit(StopStep(self._attempts.number))
         self._to(Stage.STOPPING)
 
     def _stopped(self, ended: StepEnded) -> None:
-        if ended.number != self._number:
+        if not self._hears(ended):
             return
-        if ended.outcome is StepOutcome.STALE:
-            self._end(MoveKeeperOver())
-            return
+        record = changes.called_off(self.record, ended.facts)
         if self._look is not None:
             done = ended.outcome is StepOutcome.DONE
             self._step_done(ended) if done else self._run()
-            return
-        record = called_off(self.record, ended.facts)
-        if self._next is not None:
+        elif self._next is not None:
             order, self._next = self._next, None
             self._begin(record, order)
+        else:
+            self._turn_late(record, ended.trouble or record.trouble)
+
+    # --- dry runs -----------------------------------------------------------------------------
+
+    def _begin_dry(self, asked: MoveCommand) -> None:
+        self._dry = DryRun(asked, self.record, self._attempts, self.now)
+        self._go_on_dry(self._dry.ask(self.now))
+
+    def _dry_ended(self, ended: StepEnded) -> None:
+        if self._dry is not None and self._hears(ended):
+            self._go_on_dry(self._dry.take(ended, self.now))
+
+    def _go_on_dry(self, what: MoveInstruction) -> None:
+        if isinstance(what, MoveAnswer):
+            self._dry = None
+        self._to(Stage.RESTING if self._dry is None else Stage.DRYING)
+        self.emit(what)
+
+    def _tick_drying(self, _: Tick) -> None:
+        if self._dry is not None and self._dry.is_late(self.now):
+            self.emit(StopStep(self._attempts.number))
+
+    def _busy_drying(self, asked: MoveCommand) -> None:
+        self._callers.answer(asked.request, MoveVerdict.BUSY, words.DRY_RUN)
+
+    # --- looks --------------------------------------------------------------------------------
+
+    def _ask_look(self, asked: MoveCommand) -> None:
+        self._to(Stage.LOOKING)
+        self.emit(look(self.record, asked.order, self._attempts))
+
+    def _look_ended(self, ended: StepEnded) -> None:
+        if self._look is None or not self._hears(ended):
             return
-        trouble = late(record.order, current(record).step, ended.trouble or record.trouble)
-        self._note(turned(record, trouble, self.now), self._go)
+        asked, self._look = self._look, None
+        if ended.outcome is StepOutcome.DONE:
+            self._give_up_side(asked, ended.detail)
+        else:
+            trouble = ended.trouble or words.UNKNOWN_TROUBLE
+            self._callers.answer(asked.request, MoveVerdict.REFUSED, trouble)
+            self._run()
+
+    def _give_up_side(self, asked: MoveCommand, found: str) -> None:
+        """The side is gone: that it is given up is recorded before anything goes by it."""
+        if asked.order.command is not self.record.order.command:
+            self._callers.tell(MoveVerdict.REFUSED, words.CANCELLED)
+        record = changes.without(self.record, asked.order, found, self.now)
+        self._note(self._callers.join(asked.request, record))
 
     # --- the record ---------------------------------------------------------------------------
 
-    def _note(self, record: MoveRecord, then: Callable[[], None] | None) -> None:
-        """Have this durable, and only then go on."""
-        self._then = then
-        if then is not None:
-            self._to(Stage.NOTING)
-        self._put(record)
-
-    def _go_on_with(self, record: MoveRecord) -> None:
-        self._note(record, self._go)
-
-    def _put(self, record: MoveRecord) -> None:
-        self._recorder.put(self.now, lambda serial: record.changed(serial=serial))
+    def _note(self, record: MoveRecord) -> None:
+        """Have this durable, and only then do what it says acts."""
+        self._to(Stage.NOTING)
+        self._recorder.note(self.now, record)
 
     def _recorded(self, recorded: MoveRecorded) -> None:
-        if not self._recorder.landed(recorded.serial):
-            return
-        self._callers.tell_begun(self.record)
-        then, self._then = self._then, None
-        assert then is not None, "a record that is waited for leads to something"
-        then()
+        if self._recorder.landed(recorded.serial):
+            self._callers.tell_begun(self.record)
+            self._go()
 
     def _told_recorded(self, recorded: MoveRecorded) -> None:
         if self._recorder.landed(recorded.serial):
@@ -394,48 +353,47 @@ class MoveKeeper(Asides):
     def _tick(self, _: Tick) -> None:
         self._recorder.tick(self.now)
 
-    def _tick_noting(self, _: Tick) -> None:
-        if self._is_late():
-            self._give_up()
+    def _tick_noting(self, tick: Tick) -> None:
+        if self._attempts.is_late(self.now):
+            self._turn_late(self.record, self.record.trouble)
         else:
-            self._recorder.tick(self.now)
+            self._tick(tick)
 
-    def _tick_running(self, _: Tick) -> None:
-        self._recorder.tick(self.now)
-        if self._is_late():
-            self._late_at = None
+    def _tick_running(self, tick: Tick) -> None:
+        self._tick(tick)
+        if self._attempts.is_late(self.now):
+            self._attempts.late_at = None
             self._stop()
 
-    def _tick_waiting(self, _: Tick) -> None:
-        self._recorder.tick(self.now)
-        if self._is_late():
-            self._give_up()
-        elif self.now >= self._again_at:
+    def _tick_waiting(self, tick: Tick) -> None:
+        self._tick(tick)
+        if self._attempts.is_late(self.now):
+            self._turn_late(self.record, self.record.trouble)
+        elif self._attempts.is_due(self.now):
             self._run()
 
-    def _tick_undo_waiting(self, _: Tick) -> None:
-        self._recorder.tick(self.now)
-        if self.now < self._again_at:
+    def _tick_undo_waiting(self, tick: Tick) -> None:
+        self._tick(tick)
+        if not self._attempts.is_due(self.now):
             return
-        record = other_first(self.record)
-        if record != self.record:
-            self._note(record, self._go)
+        if (other := changes.other_first(self.record)) is not None:
+            self._note(other)
         else:
             self._undo()
 
     # --- the end ------------------------------------------------------------------------------
 
-    def _outdated(self, _: MoveOutdated) -> None:
-        self._end(MoveKeeperOver())
-
-    def _end(self, _: MoveKeeperOver) -> None:
+    def _end(self, _: MoveKeeperOver | MoveOutdated | StepEnded) -> None:
         """Another keeper works for the move, or will. What acts is told that nobody waits."""
         if self.stage in {Stage.RUNNING, Stage.UNDOING, Stage.DRYING, Stage.LOOKING}:
-            self.emit(StopStep(self._number))
-        self._callers.tell(MoveVerdict.UNKNOWN, ENDED)
-        self._end_asides()
-        self._then = self._next = None
+            self.emit(StopStep(self._attempts.number))
+        self._callers.tell(MoveVerdict.UNKNOWN, words.ENDED)
+        if self._dry is not None:
+            self.emit(self._dry.answer(MoveVerdict.UNKNOWN, words.ENDED))
+        if self._look is not None:
+            self._callers.answer(self._look.request, MoveVerdict.UNKNOWN, words.ENDED)
+        self._dry = self._look = self._next = None
         self._to(Stage.ENDED)
 
     def _answer_ended(self, asked: MoveCommand) -> None:
-        self._callers.answer(asked.request, MoveVerdict.REFUSED, ENDED)
+        self._callers.answer(asked.request, MoveVerdict.REFUSED, words.ENDED)

@@ -115,7 +115,7 @@ TABLE: Table = table(
         MoveCommand: do("_command_meanwhile"),
         MoveRecorded: do("_told_recorded"),
         MoveNotRecorded: do("_record_later"),
-        MoveOutdated: do("_outdated"),
+        MoveOutdated: do("_end"),
         MoveKeeperOver: do("_end"),
         StepEnded: ignore(_REPEATED),
     },

@@ -4,8 +4,6 @@ The steps are many and each is simple; what is hard is their order, and who may 
 many of these are a step at another place in the plan.
 """
 
-from collections.abc import Callable
-
 import msgspec
 
 from lockgate.core.move import changes, keeper
@@ -17,7 +15,7 @@ from lockgate.core.move.plans import PLANS, UNDO_ORDER
 from lockgate.core.move.rules import Judgement, judge
 from lockgate.model.ids import Millis
 from lockgate.model.move_events import StepEnded, StepOutcome, Tick
-from lockgate.model.move_instructions import MoveVerdict, RunStep
+from lockgate.model.move_instructions import MoveAnswer, MoveVerdict, RunStep
 from lockgate.model.moves import Command, MoveOrder, MoveRecord, MoveTrouble, Step
 from lockgate.sim.plants.registry import MOVE, plant
 from lockgate.sim.violation import Law
@@ -111,7 +109,7 @@ plant(
     "move-rollback-forgotten",
     "a flip that fails before its seal is over at once, and nothing is put back",
     Law.LIVENESS,
-    keeper,
+    changes,
     "turned",
     MOVE,
 )
@@ -144,15 +142,9 @@ _begun = changes._begun
     "_note",
     MOVE,
 )
-def _act_before_record(
-    self: MoveKeeper, record: MoveRecord, then: Callable[[], None] | None
-) -> None:
-    _note(self, record, None)
-    if then is not None:
-        then()
-
-
-_note = MoveKeeper._note
+def _act_before_record(self: MoveKeeper, record: MoveRecord) -> None:
+    self._recorder.note(self.now, record)
+    self._go()
 
 
 @plant(
@@ -224,9 +216,9 @@ def _begun_too_early(self: Callers, request: str) -> None:
     "ask",
     MOVE,
 )
-def _dry_run_acts(self: DryRun, number: int, now: Millis) -> RunStep | None:
-    step = _ask_dry(self, number, now)
-    return None if step is None else msgspec.structs.replace(step, dry=False)
+def _dry_run_acts(self: DryRun, now: Millis) -> RunStep | MoveAnswer:
+    asked = _ask_dry(self, now)
+    return msgspec.structs.replace(asked, dry=False) if isinstance(asked, RunStep) else asked
 
 
 _ask_dry = DryRun.ask
