@@ -205,7 +205,7 @@ class LakeKeeper(StateMachine[LakeInstruction]):
             return
         self.epoch = taken.epoch
         self._see_leader(Leadership(taken.epoch, self.home, self.keeper, self._attempt))
-        self.tender.token = Token(taken.epoch, 0, self.participant)
+        self.tender.lead(Token(taken.epoch, 0, self.participant))
         self._to(Stage.GATHERING)
         self._look = self.tender.surveys.ask(self.now, None)
 

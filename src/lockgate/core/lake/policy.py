@@ -9,8 +9,9 @@ from lockgate.core.lake.entry import Entry, Life
 from lockgate.model.ids import Millis, Token
 from lockgate.model.lake import LakeSettings, WorkKind
 
-__all__ = ["due", "wants_drain"]
+__all__ = ["due", "pause_ms", "wants_drain"]
 
+DOUBLINGS_MAX = 20
 _BY_NEED = (WorkKind.DRAIN, WorkKind.COMPACT, WorkKind.VACUUM)
 
 
@@ -51,3 +52,10 @@ def wants_drain(entry: Entry, now: Millis, settings: LakeSettings) -> bool:
     return (
         old or costly or rows >= settings.drain_rows or figures.ingest_bytes >= settings.drain_bytes
     )
+
+
+def pause_ms(entry: Entry, kind: WorkKind, settings: LakeSettings) -> Millis:
+    """How long a kind of work rests that has failed once more: longer each time."""
+    before = entry.failures.get(kind)
+    doublings = min(before.attempts if before is not None else 0, DOUBLINGS_MAX)
+    return min(settings.backoff_ms_min << doublings, settings.backoff_ms_max)

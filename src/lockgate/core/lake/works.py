@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 from lockgate.core.lake.asks import DROPPED, Ask, Result
 from lockgate.core.lake.entry import Entry, Job, Life
-from lockgate.model.ids import Token
+from lockgate.model.ids import NO_TOKEN, Token
 from lockgate.model.lake import LakeSettings, TableKey, WorkKind, WorkNumber
 from lockgate.model.lake_events import WorkEnded
 from lockgate.model.lake_instructions import LakeInstruction, RunWork, StopWork
@@ -37,6 +37,8 @@ class Works:
         self._heavy: Lane = {}
         self._number: WorkNumber = 0
         self.active: dict[WorkNumber, Job] = {}
+        self.token: Token = NO_TOKEN
+        """Under which work is begun; NO_TOKEN while this home does not lead, and then none is."""
 
     # --- looking ------------------------------------------------------------------------------
 
@@ -110,8 +112,10 @@ class Works:
 
     # --- doing --------------------------------------------------------------------------------
 
-    def start(self, token: Token) -> None:
+    def start(self) -> None:
         """Begin what can be begun, in the order in which it was queued."""
+        if self.token == NO_TOKEN:
+            return
         # Claims last: what waits for one has it queued when its turn has come.
         for kind, lane in ((WorkKind.DRAIN, self._heavy), (WorkKind.CLAIM, self._claims)):
             room = self._room(kind)
@@ -121,27 +125,27 @@ class Works:
                     break
                 if not self.is_free(job.entry):
                     continue
-                if self._is_claimed(job, token):
+                if self._is_claimed(job):
                     ready.append(job)
                 else:
                     self.queue(job.entry, WorkKind.CLAIM)
             for job in ready:
                 if self.is_free(job.entry):
                     del lane[job.entry.key, job.kind]
-                    self._acquire(job, token)
+                    self._acquire(job)
 
     def is_free(self, entry: Entry) -> bool:
         """The lock. Who waits to drop the table comes before all other work on it."""
         return entry.active is None and not entry.drops and entry.life is not Life.KILLING
 
-    def _is_claimed(self, job: Job, token: Token) -> bool:
-        return job.kind in _UNCLAIMED or job.entry.is_dead or job.entry.token == token
+    def _is_claimed(self, job: Job) -> bool:
+        return job.kind in _UNCLAIMED or job.entry.is_dead or job.entry.token == self.token
 
-    def _acquire(self, job: Job, token: Token) -> None:
+    def _acquire(self, job: Job) -> None:
         """The table is ours. Is there still something to be done to it?"""
         job.entry.active = job
         if self.is_wanted(job):
-            self._run(job, token)
+            self._run(job)
         else:
             job.entry.active = None
             self.note(job, DROPPED)
@@ -150,23 +154,23 @@ class Works:
         """It may have died while the work waited."""
         return _suits(job.entry, job.kind)
 
-    def kill(self, entry: Entry, token: Token, *, dropped: bool) -> None:
+    def kill(self, entry: Entry, *, dropped: bool) -> None:
         """Begin to kill a table that nobody works on. `dropped`: with others of its name."""
         job = Job(entry, WorkKind.KILL)
         job.dropped = dropped
         entry.active = job
         entry.life = Life.KILLING
         entry.kill_again_at = None
-        self._run(job, token)
+        self._run(job)
 
-    def _run(self, job: Job, token: Token) -> None:
+    def _run(self, job: Job) -> None:
         self._number += 1
         job.number = self._number
-        job.token = token
+        job.token = self.token
         self.active[job.number] = job
         entry = job.entry
         key = entry.key
-        self._emit(RunWork(job.number, job.kind, *key, token, dropped=job.dropped))
+        self._emit(RunWork(job.number, job.kind, *key, job.token, dropped=job.dropped))
 
     def finish(self, ended: WorkEnded) -> Job | None:
         """Free the table of the work that has ended. None: it had ended before."""

@@ -12,6 +12,7 @@ import msgspec
 
 from lockgate.core.lake.asks import Ask
 from lockgate.core.lake.book import Book
+from lockgate.core.lake.drops import Drops
 from lockgate.core.lake.entry import Drop, Entry, Job, Life
 from lockgate.core.lake.keeper import LakeKeeper
 from lockgate.core.lake.stages import Stage
@@ -96,16 +97,16 @@ _wish = LakeKeeper._wish
     "lake-busy-kills",
     "a drop is told busy, and the table is dropped when the work has ended",
     Law.DRAIN,
-    Tender,
+    Drops,
     "tell_busy",
     LAKE,
 )
-def _busy_kills(self: Tender, entry: Entry, request: str, job: Job) -> None:
+def _busy_kills(self: Drops, entry: Entry, request: str, job: Job) -> None:
     _tell_busy(self, entry, request, job)
     entry.drops.append(Drop(request, None))
 
 
-_tell_busy = Tender.tell_busy
+_tell_busy = Drops.tell_busy
 
 
 @plant(
@@ -179,17 +180,17 @@ def _leads_unclaimed(_self: Tender, ask: Ask) -> None:
     "lake-kill-denied",
     "a kill of unknown outcome is answered as one that had no effect",
     Law.DRAIN,
-    Tender,
-    "_kill_ended",
+    Drops,
+    "killed",
     LAKE,
 )
-def _kill_denied(self: Tender, entry: Entry, event: WorkEnded) -> None:
+def _kill_denied(self: Drops, entry: Entry, event: WorkEnded) -> None:
     if event.outcome is WorkOutcome.UNKNOWN:
         event = msgspec.structs.replace(event, outcome=WorkOutcome.FAILED)
-    _kill_ended(self, entry, event)
+    _killed(self, entry, event)
 
 
-_kill_ended = Tender._kill_ended
+_killed = Drops.killed
 
 
 @plant(
@@ -274,12 +275,12 @@ def _half_drop_forgotten(self: Book, entry: Entry) -> bool:
     "lake-drop-refused-in-kill",
     "a drop is called refused while what would be the table next is being killed for it",
     Law.DRAIN,
-    Tender,
-    "_tell_drops",
+    Drops,
+    "tell",
     LAKE,
 )
 def _drop_refused_in_kill(
-    self: Tender,
+    self: Drops,
     entry: Entry,
     verdict: LakeVerdict,
     trouble: LakeTrouble,
@@ -288,4 +289,4 @@ def _drop_refused_in_kill(
     told = [drop for drop in entry.drops if whose(drop)]
     entry.drops = [drop for drop in entry.drops if drop not in told]
     for drop in told:
-        self._answer(drop.request, verdict, trouble.what, trouble.hint, of=entry.incarnation)
+        self._answer(drop.request, verdict, trouble, entry.incarnation)
