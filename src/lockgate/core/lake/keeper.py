@@ -15,7 +15,7 @@ from typing import ClassVar
 from lockgate.core.lake.asks import Ask, Result, answers
 from lockgate.core.lake.recorder import WishRecorder
 from lockgate.core.lake.stages import BEGINS_WORK, ROLE_OF, TABLE, TAKES_WORK, Stage
-from lockgate.core.lake.status import progress, queued_kinds, table_status, unknown_status
+from lockgate.core.lake.status import progress, table_statuses
 from lockgate.core.lake.tender import Tender
 from lockgate.core.lake.words import ENDED, FLUSH_HINT, LEAVES, NOT_LEADER, OUTDATED, UNFLUSHED
 from lockgate.core.machine import StateMachine
@@ -115,14 +115,7 @@ class LakeKeeper(StateMachine[LakeInstruction]):
 
     def status(self) -> LakeStatus:
         """All that is known of the lake, tables in the order of their names."""
-        queued = queued_kinds(self.tender.works)
-        book = self.tender.book
-        told = [
-            table_status(one, queued.get(one.key, ()), meant=book.newest(one.table) is one)
-            for one in book
-        ]
-        told += [unknown_status(key, why) for key, why in book.unknown().items()]
-        tables = tuple(sorted(told, key=lambda one: (one.table, one.incarnation)))
+        tables = table_statuses(self.tender.book, self.tender.works)
         waits = self._up if self.role is LakeRole.STEPPING_UP else self._down
         done, total = progress(waits)
         stage = self.stage.value
