@@ -1,15 +1,12 @@
-"""Swarm: every seed draws its own mix of what goes wrong, and how often.
-
-A world where everything fails all the time tests little: nothing gets far enough to break in
-the middle. So each fault is on in some seeds and off in others, and each seed that has it
-draws its own rate. `heal` turns all of it off.
-"""
+"""What goes wrong in the feeds' world, and how often."""
 
 from random import Random
 
+from lockgate.sim.swarm import Draw, Swarm
 
-class Faults:
-    """The rates of one world. Per event a probability; per world a mean interval in ms, or 0."""
+
+class Faults(Swarm):
+    """The rates of one world."""
 
     # The network, per message.
     loss: float
@@ -61,99 +58,43 @@ class Faults:
     ddl_share: float
     until_share: float
 
-    __slots__ = (
-        "clock_back_ms",
-        "clock_jump_ms",
-        "close_failed",
-        "count",
-        "crash_ms",
-        "ddl_share",
-        "dispatcher_failed",
-        "drain_ms",
-        "echo_ms",
-        "feed_verb_ms",
-        "hang_ms",
-        "heat",
-        "late_answer",
-        "late_question",
-        "lease_failed",
-        "legacy_ms",
-        "load_failed",
-        "loss",
-        "not_landed",
-        "partition_ms",
-        "pause_ms",
-        "repeat",
-        "repeat_late",
-        "sink_later",
-        "sink_outage_ms",
-        "sink_slow",
-        "sink_unknown",
-        "slow",
-        "span_verb_ms",
-        "store_clock_jump_ms",
-        "store_cut_ms",
-        "store_outage_ms",
-        "twin_ms",
-        "unknown_landed",
-        "unknown_later",
-        "unknown_lost",
-        "until_share",
-        "zombie",
-    )
-
     def __init__(self, rng: Random) -> None:
-        self.count = 0
-        """Faults that happened."""
-
-        def rate(on: float, *rates: float) -> float:
-            chosen = rng.choice(rates)
-            return chosen if rng.random() < on else 0.0
-
-        def every(on: float, *intervals: int) -> int:
-            chosen = rng.choice(intervals)
-            return chosen if rng.random() < on else 0
-
-        self.loss = rate(0.6, 0.01, 0.05, 0.2)
-        self.repeat = rate(0.5, 0.02, 0.1)
-        self.repeat_late = rate(0.6, 0.02, 0.1)
-        self.slow = rate(0.5, 0.02, 0.1)
-        self.not_landed = rate(0.4, 0.02, 0.1)
-        self.unknown_landed = rate(0.5, 0.02, 0.1)
-        self.unknown_lost = rate(0.4, 0.02, 0.1)
-        self.unknown_later = rate(0.5, 0.02, 0.1)
-        self.load_failed = rate(0.3, 0.05, 0.3)
-        self.late_question = rate(0.4, 0.02, 0.1)
-        self.late_answer = rate(0.4, 0.02, 0.1)
-        self.lease_failed = rate(0.4, 0.02, 0.1)
-        self.sink_unknown = rate(0.4, 0.02, 0.08)
-        self.sink_later = rate(0.5, 0.2, 0.5)
-        self.sink_slow = rate(0.5, 0.02, 0.1)
-        self.zombie = rate(0.7, 0.3, 0.9)
-        self.dispatcher_failed = rate(0.25, 0.001, 0.01)
-        self.heat = rate(0.7, 0.01, 0.03)
-        self.close_failed = rate(0.4, 0.2, 0.5)
-        self.crash_ms = every(0.7, 3_000, 6_000, 15_000)
-        self.twin_ms = every(0.25, 8_000, 15_000)
-        self.pause_ms = every(0.5, 5_000, 12_000)
-        self.hang_ms = every(0.4, 8_000, 15_000)
-        self.partition_ms = every(0.5, 5_000, 12_000)
-        self.clock_jump_ms = every(0.3, 5_000, 12_000)
-        self.clock_back_ms = every(0.25, 8_000, 20_000)
-        self.store_clock_jump_ms = every(0.2, 12_000)
-        self.store_outage_ms = every(0.2, 12_000)
-        self.store_cut_ms = every(0.3, 6_000, 12_000)
-        self.sink_outage_ms = every(0.3, 8_000, 15_000)
-        self.legacy_ms = every(0.3, 3_000)
-        self.feed_verb_ms = every(0.6, 4_000, 10_000)
-        self.span_verb_ms = every(0.75, 250, 600, 2_000)
-        self.echo_ms = every(0.4, 400, 1_500)
-        self.drain_ms = every(0.35, 10_000, 20_000)
-        self.ddl_share = rate(0.85, 0.005, 0.015, 0.04)
-        self.until_share = rate(0.3, 0.1)
-
-    def heal(self) -> None:
-        """Nothing goes wrong any more."""
-        for name in self.__slots__:
-            if name != "count":
-                setattr(self, name, 0)
+        super().__init__()
+        draw = Draw(rng)
+        self.loss = draw.rate(0.6, 0.01, 0.05, 0.2)
+        self.repeat = draw.rate(0.5, 0.02, 0.1)
+        self.repeat_late = draw.rate(0.6, 0.02, 0.1)
+        self.slow = draw.rate(0.5, 0.02, 0.1)
+        self.not_landed = draw.rate(0.4, 0.02, 0.1)
+        self.unknown_landed = draw.rate(0.5, 0.02, 0.1)
+        self.unknown_lost = draw.rate(0.4, 0.02, 0.1)
+        self.unknown_later = draw.rate(0.5, 0.02, 0.1)
+        self.load_failed = draw.rate(0.3, 0.05, 0.3)
+        self.late_question = draw.rate(0.4, 0.02, 0.1)
+        self.late_answer = draw.rate(0.4, 0.02, 0.1)
+        self.lease_failed = draw.rate(0.4, 0.02, 0.1)
+        self.sink_unknown = draw.rate(0.4, 0.02, 0.08)
+        self.sink_later = draw.rate(0.5, 0.2, 0.5)
+        self.sink_slow = draw.rate(0.5, 0.02, 0.1)
+        self.zombie = draw.rate(0.7, 0.3, 0.9)
+        self.dispatcher_failed = draw.rate(0.25, 0.001, 0.01)
+        self.heat = draw.rate(0.7, 0.01, 0.03)
+        self.close_failed = draw.rate(0.4, 0.2, 0.5)
+        self.crash_ms = draw.every(0.7, 3_000, 6_000, 15_000)
+        self.twin_ms = draw.every(0.25, 8_000, 15_000)
+        self.pause_ms = draw.every(0.5, 5_000, 12_000)
+        self.hang_ms = draw.every(0.4, 8_000, 15_000)
+        self.partition_ms = draw.every(0.5, 5_000, 12_000)
+        self.clock_jump_ms = draw.every(0.3, 5_000, 12_000)
+        self.clock_back_ms = draw.every(0.25, 8_000, 20_000)
+        self.store_clock_jump_ms = draw.every(0.2, 12_000)
+        self.store_outage_ms = draw.every(0.2, 12_000)
+        self.store_cut_ms = draw.every(0.3, 6_000, 12_000)
+        self.sink_outage_ms = draw.every(0.3, 8_000, 15_000)
+        self.legacy_ms = draw.every(0.3, 3_000)
+        self.feed_verb_ms = draw.every(0.6, 4_000, 10_000)
+        self.span_verb_ms = draw.every(0.75, 250, 600, 2_000)
+        self.echo_ms = draw.every(0.4, 400, 1_500)
+        self.drain_ms = draw.every(0.35, 10_000, 20_000)
+        self.ddl_share = draw.rate(0.85, 0.005, 0.015, 0.04)
+        self.until_share = draw.rate(0.3, 0.1)

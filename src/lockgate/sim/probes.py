@@ -5,6 +5,8 @@ A probe is hit from outside the core: by what is sent, written, answered or refu
 
 from enum import Enum
 
+from lockgate.sim.hits import Hits
+
 
 class Probe(Enum):
     """Each is a path, and what it looks like when it is taken."""
@@ -100,18 +102,10 @@ class Probe(Enum):
     FEED_FINISHED = "a feed reached its end"
 
 
-class Probes:
+class Probes(Hits[Probe]):
     """How often each was hit."""
 
-    __slots__ = ("hits",)
+    __slots__ = ()
 
     def __init__(self) -> None:
-        self.hits: dict[Probe, int] = {}
-
-    def hit(self, probe: Probe) -> None:
-        """The path was taken."""
-        self.hits[probe] = self.hits.get(probe, 0) + 1
-
-    def by_name(self) -> dict[str, int]:
-        """All probes, the missed ones with 0."""
-        return {probe.name.lower(): self.hits.get(probe, 0) for probe in Probe}
+        super().__init__(Probe)

@@ -15,9 +15,11 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
 from multiprocessing import get_context
+from typing import TypeVar
 
 import msgspec
 
+from lockgate.sim.any_world import AnyStory, AnyWorld
 from lockgate.sim.lake.story import LakeStory
 from lockgate.sim.lake.world import LakeWorld
 from lockgate.sim.move.story import MoveStory
@@ -34,6 +36,7 @@ CHUNKS_AHEAD = 4
 """Chunks that wait for each process, so that none is idle while an earlier one takes long."""
 
 Progress = Callable[[int, int], None]
+Told = TypeVar("Told", bound=AnyStory)
 
 
 class SeedResult(msgspec.Struct):
@@ -87,62 +90,34 @@ def _planted(plant: str | None) -> AbstractContextManager[object]:
     return nullcontext() if plant is None else PLANTS[plant].install()
 
 
-def _run_feeds(seed: int) -> SeedResult:
-    world = World(seed)
+def _runs(
+    new: Callable[[int, Told | None], AnyWorld], new_story: Callable[[], Told]
+) -> Callable[[int], SeedResult]:
+    """How a seed is run in one kind of world."""
 
-    def again() -> list[str]:
-        story = Story()
-        return _retold(World(seed, story), story)
+    def run_world(seed: int) -> SeedResult:
+        world = new(seed, None)
+        violation: Violation | None = None
+        try:
+            world.run()
+        except LawBroken as broken:
+            story = new_story()
+            retold = _retold(new(seed, story), story)
+            violation = Violation(seed, broken.law.value, broken.what, [*retold, *broken.story])
+        probes, faults = world.probes.by_name(), world.faults.count
+        return SeedResult(seed, violation, world.messages, faults, probes, world.trace_hash)
 
-    violation = _violation(seed, world, again)
-    probes, faults = world.probes.by_name(), world.faults.count
-    return SeedResult(seed, violation, world.network.sent, faults, probes, world.trace_hash)
-
-
-def _run_lake(seed: int) -> SeedResult:
-    world = LakeWorld(seed)
-
-    def again() -> list[str]:
-        story = LakeStory()
-        return _retold(LakeWorld(seed, story), story)
-
-    violation = _violation(seed, world, again)
-    probes, faults = world.probes.by_name(), world.faults.count
-    return SeedResult(seed, violation, world.messages, faults, probes, world.trace_hash)
-
-
-def _run_move(seed: int) -> SeedResult:
-    world = MoveWorld(seed)
-
-    def again() -> list[str]:
-        story = MoveStory()
-        return _retold(MoveWorld(seed, story), story)
-
-    violation = _violation(seed, world, again)
-    probes, faults = world.probes.by_name(), world.faults.count
-    return SeedResult(seed, violation, world.messages, faults, probes, world.trace_hash)
+    return run_world
 
 
 _WORLDS: dict[str, Callable[[int], SeedResult]] = {
-    FEEDS: _run_feeds,
-    LAKE: _run_lake,
-    MOVE: _run_move,
+    FEEDS: _runs(World, Story),
+    LAKE: _runs(LakeWorld, LakeStory),
+    MOVE: _runs(MoveWorld, MoveStory),
 }
 
 
-def _violation(
-    seed: int, world: World | LakeWorld | MoveWorld, again: Callable[[], list[str]]
-) -> Violation | None:
-    try:
-        world.run()
-    except LawBroken as broken:
-        return Violation(seed, broken.law.value, broken.what, [*again(), *broken.story])
-    return None
-
-
-def _retold(
-    world: World | LakeWorld | MoveWorld, story: Story | LakeStory | MoveStory
-) -> list[str]:
+def _retold(world: AnyWorld, story: AnyStory) -> list[str]:
     """Run the world again, this time taking notes."""
     try:
         world.run()

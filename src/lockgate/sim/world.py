@@ -4,29 +4,23 @@
     liveness phase   faults off, everybody up, the sources stand still; within a bounded time
                      everything must be done
 
-Everything in it is driven by one loop and one source of chance. Nothing depends on the order
-of a set or on the machine's clock, so a seed is a world.
+One loop and one source of chance: `any_world`.
 """
 
 from collections.abc import Iterator
-from hashlib import blake2b
 from random import Random
-from typing import Any
 
-import msgspec
-
-from lockgate.model.events import Event
 from lockgate.model.ids import FeedId, NodeId
 from lockgate.model.messages import Message
 from lockgate.model.records import FeedRecord
 from lockgate.sim import settings
+from lockgate.sim.any_world import AnyWorld
 from lockgate.sim.checkers import Checkers
 from lockgate.sim.closer import Closer
 from lockgate.sim.faults import Faults
 from lockgate.sim.handover import Running
 from lockgate.sim.healed import Healed
 from lockgate.sim.ledger import Ledger
-from lockgate.sim.loop import Loop
 from lockgate.sim.metastore import SimMetastore
 from lockgate.sim.mischief import Mischief
 from lockgate.sim.network import Network
@@ -40,24 +34,23 @@ from lockgate.sim.story import Story
 from lockgate.sim.violation import Law, LawBroken, about_feed, about_node
 from lockgate.store.memory import MemoryMetastore
 
-FAULTS_MS = 40_000
-HEAL_MS_MAX = 60_000
-HEAL_STEP_MS = 500
 QUIET_MS = 2_000
 MESSAGES_PER_S_MAX = 40
 """Of each node, in a world where nothing happens but some last balancing."""
 GROW_MS = (100, 500)
 
-_encode = msgspec.msgpack.Encoder().encode
 
-
-class World:
+class World(AnyWorld):
     """Builds a world from a seed and runs it."""
 
+    faults_ms = 40_000
+    heal_ms_max = 60_000
+    heal_step_ms = 500
+    faults: Faults
+    probes: Probes
+
     def __init__(self, seed: int, story: Story | None = None) -> None:
-        self.seed = seed
-        self.story = story
-        self.loop = Loop(seed)
+        super().__init__(seed, story)
         rng = self.loop.rng
         self.config = settings.draw(rng)
         self.tick_ms = self.config.timing.tick_ms
@@ -89,9 +82,6 @@ class World:
         """Processes whose node was started anew elsewhere."""
         self.hung: set[NodeId] = set()
         self.mischief = Mischief(self)
-        self.healed = False
-        self._trace = blake2b(digest_size=16)
-        self.delivered = 0
 
     def _store(self) -> MemoryMetastore:
         return self.metastore.store
@@ -130,7 +120,7 @@ class World:
             self._grow(feed)
         self.people.begin()
         self.mischief.begin()
-        loop.run(FAULTS_MS)
+        loop.run(self.faults_ms)
         self._heal()
         self._run_until_live()
         self._once_more()
@@ -170,17 +160,14 @@ class World:
             source.append_ddl()
             source.grow(10)
 
-    def _run_until_live(self) -> None:
-        healed = Healed(self)
-        why = ""
-        for _ in range(HEAL_MS_MAX // HEAL_STEP_MS):
-            self.loop.run(self.loop.now + HEAL_STEP_MS)
-            self.people.settle()
-            why = healed.missing() or ""
-            if not why:
-                return
-        about = (*map(about_feed, self.sources), *map(about_node, self.nodes))
-        raise LawBroken(Law.LIVENESS, f"{HEAL_MS_MAX} ms after all faults: {why}", about)
+    def _settle(self) -> None:
+        self.people.settle()
+
+    def _missing(self) -> str:
+        return Healed(self).missing() or ""
+
+    def _everybody(self) -> tuple[str, ...]:
+        return (*map(about_feed, self.sources), *map(about_node, self.nodes))
 
     # --- what happens -----------------------------------------------------------------------
 
@@ -193,19 +180,7 @@ class World:
         if node is not None:
             node.hear(message)
 
-    def trace(self, node: NodeId, event: Event) -> None:
-        """Every event that a core takes goes into the hash of the run."""
-        self.delivered += 1
-        self._trace.update(_encode((self.loop.now, node, type(event).__name__, event)))
-        if self.story is not None:
-            self.story.note(self.loop.now, node, "takes", event)
-
-    def note(self, who: str, what: str, thing: Any) -> None:
-        """Something that belongs into the story."""
-        if self.story is not None:
-            self.story.note(self.loop.now, who, what, thing)
-
     @property
-    def trace_hash(self) -> str:
-        """Equal for equal runs, whichever process ran them."""
-        return self._trace.hexdigest()
+    def messages(self) -> int:
+        """Sent from node to node."""
+        return self.network.sent

@@ -2,6 +2,8 @@
 
 from enum import Enum
 
+from lockgate.sim.hits import Hits
+
 __all__ = ["LakeProbe", "LakeProbes"]
 
 
@@ -56,18 +58,10 @@ class LakeProbe(Enum):
     LAKE_END_REPEATED = "an end of work came again"
 
 
-class LakeProbes:
+class LakeProbes(Hits[LakeProbe]):
     """How often each was hit."""
 
-    __slots__ = ("hits",)
+    __slots__ = ()
 
     def __init__(self) -> None:
-        self.hits: dict[LakeProbe, int] = {}
-
-    def hit(self, probe: LakeProbe) -> None:
-        """The path was taken."""
-        self.hits[probe] = self.hits.get(probe, 0) + 1
-
-    def by_name(self) -> dict[str, int]:
-        """All probes, the missed ones with 0."""
-        return {probe.name.lower(): self.hits.get(probe, 0) for probe in LakeProbe}
+        super().__init__(LakeProbe)

@@ -1,9 +1,9 @@
 """One keeper at work: the core, and hands that carry out what it asks for, through faults."""
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from lockgate.core.lake.keeper import LakeKeeper
-from lockgate.model.errors import IllegalTransition
 from lockgate.model.ids import TableId
 from lockgate.model.lake import (
     HomeId,
@@ -42,6 +42,7 @@ from lockgate.model.lake_instructions import (
     Survey,
     TakeLake,
 )
+from lockgate.sim.keeping import KeeperLife
 from lockgate.sim.lake.probes import LakeProbe
 from lockgate.sim.lake.running import Running
 from lockgate.sim.lake.watch import Watch
@@ -52,23 +53,23 @@ if TYPE_CHECKING:
 
 __all__ = ["SimKeeper"]
 
-ASK_MS: Final = (1, 15)
-SLOW_MS: Final = (200, 2_500)
-LATER_MS: Final = (200, 3_000)
-CRASH_BETWEEN: Final = 0.01
 _SHORT: Final = frozenset({WorkKind.CLAIM, WorkKind.KILL})
 
 
-class SimKeeper:
+class SimKeeper(KeeperLife[LakeEvent, LakeInstruction]):
     """One life of one home's keeper."""
+
+    ask_ms = (1, 15)
+    slow_ms = (200, 2_500)
+    later_ms = (200, 3_000)
+    world: "LakeWorld"
 
     def __init__(self, world: "LakeWorld", home: HomeId, participant: int) -> None:
         record = world.store.begin(home)
+        name = f"{home}.{record.keeper}"
+        super().__init__(name, (about_node(name),), Tick())
         self.world = world
         self.home = home
-        self.name = f"{home}.{record.keeper}"
-        self.up = True
-        self.paused_until = 0
         self.core = LakeKeeper(world.settings, "lake", home, participant, record)
         self.watch = Watch(self.name, record, world.probes, lambda: world.loop.now)
         self.deleted: set[TableKey] = set()
@@ -77,12 +78,6 @@ class SimKeeper:
             world.probes.hit(LakeProbe.LAKE_LEAVING_RESUMED)
 
     # --- its life -----------------------------------------------------------------------------
-
-    def tick(self) -> None:
-        """For as long as it lives."""
-        if self.up:
-            self.take(Tick())
-            self.world.loop.after(self.world.tick_ms, self.tick)
 
     def crash(self) -> None:
         """It is gone. What it began may not be."""
@@ -104,31 +99,16 @@ class SimKeeper:
         self.world.requests.ask(self.name, self.home, verb, self.world.loop.now, busy=busy)
         self.take(verb)
 
-    def take(self, event: LakeEvent) -> None:
-        """Hand an event to the core, and do what it says; a paused one does so later."""
-        world = self.world
-        if not self.up:
-            return
-        if world.loop.now < self.paused_until:
-            world.loop.after(self.paused_until - world.loop.now, self.take, event)
-            return
-        world.trace(self.name, event)
+    def _die(self) -> None:
+        self.world.crash(self)
+
+    def _handle(self, event: LakeEvent) -> Sequence[LakeInstruction]:
         led = self.core.epoch
         self.watch.takes(event)
-        try:
-            out = self.core.handle(world.loop.now, event)
-        except IllegalTransition as error:
-            about = (about_node(self.name),)
-            raise LawBroken(Law.CONTRACT, error.what, about, tuple(error.story)) from error
+        out = self.core.handle(self.world.loop.now, event)
         if led and not self.core.epoch:
             self._probe_loss(event)
-        for instruction in out:
-            if world.faults.crash_ms and world.loop.chance(CRASH_BETWEEN):
-                world.faults.count += 1
-                world.crash(self)
-                return
-            world.note(self.name, "asks", instruction)
-            self._carry_out(instruction)
+        return out
 
     def _probe_loss(self, event: LakeEvent) -> None:
         probes = self.world.probes
@@ -143,7 +123,6 @@ class SimKeeper:
 
     def _carry_out(self, instruction: LakeInstruction) -> None:
         world = self.world
-        world.messages += 1
         match instruction:
             case RecordWish():
                 self.watch.wished = instruction.record
@@ -167,56 +146,33 @@ class SimKeeper:
             case LakeAnswer():
                 world.requests.answered(instruction, self.watch)
 
-    def _later(self, action: Any, *args: Any) -> None:
-        loop, faults = self.world.loop, self.world.faults
-        slow = loop.chance(faults.slow)
-        if slow:
-            faults.count += 1
-        loop.after(loop.between(*(SLOW_MS if slow else ASK_MS)), action, *args)
-
-    def _reply(self, event: LakeEvent) -> None:
-        self._later(self.take, event)
-        if self.world.loop.chance(self.world.faults.repeat):
-            self.world.faults.count += 1
-            self.world.loop.after(self.world.loop.between(*LATER_MS), self.take, event)
-
-    def _fails(self, rate: float) -> bool:
-        failed = self.world.loop.chance(rate)
-        self.world.faults.count += failed
-        return failed
-
     def _record(self, ask: RecordWish) -> None:
-        faults, serial = self.world.faults, ask.record.serial
-        if self._fails(faults.failed) or self._fails(faults.unknown_lost):
-            self._reply(WishNotRecorded(serial))
-        elif self._fails(faults.unknown_later):
-            loop = self.world.loop
-            loop.after(loop.between(*LATER_MS), self._record_late, ask)
-            self._reply(WishNotRecorded(serial))
-        elif not self.world.store.record(self.home, ask.record):
-            self.world.probes.hit(LakeProbe.LAKE_WISH_OUTDATED)
+        world, serial = self.world, ask.record.serial
+        unheard = WishNotRecorded(serial)
+        if not self._arrives(ask, self._record_late, unheard):
+            return
+        if not world.store.record(self.home, ask.record):
+            world.probes.hit(LakeProbe.LAKE_WISH_OUTDATED)
             self._reply(WishOutdated(serial))
         else:
-            lost = self._fails(faults.unknown_landed)
-            self._reply(WishNotRecorded(serial) if lost else WishRecorded(serial))
+            lost = world.goes_wrong(world.faults.unknown_landed)
+            self._reply(unheard if lost else WishRecorded(serial))
 
     def _record_late(self, ask: RecordWish) -> None:
         if self.world.store.record(self.home, ask.record):
             self.world.probes.hit(LakeProbe.LAKE_WISH_LATE)
 
     def _take(self, ask: TakeLake) -> None:
-        faults, lake, probes = self.world.faults, self.world.lake, self.world.probes
-        if self._fails(faults.failed) or self._fails(faults.unknown_lost):
-            self._reply(LakeTakeFailed(ask.attempt))
-        elif self._fails(faults.unknown_later):
-            self.world.loop.after(self.world.loop.between(*LATER_MS), self._take_late, ask)
-            self._reply(LakeTakeFailed(ask.attempt))
-        elif (leader := lake.take(ask)) is None:
+        world, lake, probes = self.world, self.world.lake, self.world.probes
+        unheard = LakeTakeFailed(ask.attempt)
+        if not self._arrives(ask, self._take_late, unheard):
+            return
+        if (leader := lake.take(ask)) is None:
             probes.hit(LakeProbe.LAKE_TAKE_REFUSED)
             self._reply(LakeRefused(ask.attempt, lake.leader))
-        elif self._fails(faults.unknown_landed):
+        elif world.goes_wrong(world.faults.unknown_landed):
             probes.hit(LakeProbe.LAKE_TAKE_UNKNOWN)
-            self._reply(LakeTakeFailed(ask.attempt))
+            self._reply(unheard)
         else:
             self._reply(LakeTaken(ask.attempt, leader.epoch))
 
@@ -226,17 +182,18 @@ class SimKeeper:
             self.world.probes.hit(LakeProbe.LAKE_TAKE_LATE)
 
     def _release(self, ask: ReleaseLake) -> None:
-        if self._fails(self.world.faults.failed):
+        world = self.world
+        if world.goes_wrong(world.faults.failed):
             self._reply(ReleaseFailed(ask.epoch))
             return
-        self.world.lake.release(ask.home, ask.epoch)
-        self.world.probes.hit(LakeProbe.LAKE_RELEASED)
-        lost = self._fails(self.world.faults.unknown_landed)
+        world.lake.release(ask.home, ask.epoch)
+        world.probes.hit(LakeProbe.LAKE_RELEASED)
+        lost = world.goes_wrong(world.faults.unknown_landed)
         self._reply(ReleaseFailed(ask.epoch) if lost else LakeReleased(ask.epoch))
 
     def _survey(self, ask: Survey) -> None:
         """The leader first; the tables a moment later."""
-        if self._fails(self.world.faults.failed):
+        if self.world.goes_wrong(self.world.faults.failed):
             self._reply(SurveyFailed(ask.number, LakeTrouble("the lake does not answer")))
             return
         self._later(self._survey_tables, ask.number, ask.table, self.world.lake.leader)

@@ -51,8 +51,7 @@ class Running:
         loop, faults = self._world.loop, self._world.faults
         light = self.work.kind in {WorkKind.CLAIM, WorkKind.KILL}
         span = SHORT_MS if light else WORK_MS
-        if loop.chance(faults.work_slow):
-            faults.count += 1
+        if self._world.goes_wrong(faults.work_slow):
             span = SLOW_MS
         if self.work.kind in _READS:
             table = self._lake.tables.get(self.key)
@@ -104,17 +103,14 @@ class Running:
             self._delete()
         elif self.work.kind is WorkKind.VACUUM:
             self._end(WorkOutcome.DONE)
-        elif loop.chance(faults.unknown_lost):
-            faults.count += 1
+        elif self._world.goes_wrong(faults.unknown_lost):
             self._end(WorkOutcome.UNKNOWN)
-        elif loop.chance(faults.unknown_later):
-            faults.count += 1
+        elif self._world.goes_wrong(faults.unknown_later):
             loop.after(loop.between(*LATER_MS), self._land_late)
             self._end(WorkOutcome.UNKNOWN, may_land=True)
         else:
             outcome = self._land()
-            if outcome is WorkOutcome.DONE and loop.chance(faults.unknown_landed):
-                faults.count += 1
+            if outcome is WorkOutcome.DONE and self._world.goes_wrong(faults.unknown_landed):
                 if self.work.kind is WorkKind.KILL:
                     self._world.probes.hit(LakeProbe.LAKE_KILL_UNKNOWN)
                 outcome = WorkOutcome.UNKNOWN
@@ -164,8 +160,7 @@ class Running:
             self._end(WorkOutcome.DONE)
             return
         self._world.half_deleted.add(self.key)
-        if loop.chance(faults.work_failed):
-            faults.count += 1
+        if self._world.goes_wrong(faults.work_failed):
             self._fail()
         else:
             loop.after(loop.between(*SHORT_MS), self._delete_more)

@@ -5,18 +5,12 @@
     liveness phase   no faults any more, one home is asked to lead; within a bounded time every
                      table is drained, what is dead is gone, and everybody has an answer
 
-Like the feeds' world it has one loop and one source of chance, so a seed is a world.
+One loop and one source of chance: `any_world`.
 """
 
-from collections.abc import Callable
-from hashlib import blake2b
-from typing import Any
-
-import msgspec
-
-from lockgate.model.ids import Millis
 from lockgate.model.lake import HomeId, LakeRole, TableKey
-from lockgate.model.lake_events import LakeEvent, StepUp
+from lockgate.model.lake_events import StepUp
+from lockgate.sim.keeping import KeeperWorld
 from lockgate.sim.lake.faults import LakeFaults, draw_settings
 from lockgate.sim.lake.lake import SimLake
 from lockgate.sim.lake.ledger import LakeLedger, about_table
@@ -26,24 +20,22 @@ from lockgate.sim.lake.process import SimKeeper
 from lockgate.sim.lake.requests import Requests
 from lockgate.sim.lake.store import WishStore
 from lockgate.sim.lake.story import LakeStory
-from lockgate.sim.loop import Loop
-from lockgate.sim.violation import Law, LawBroken, about_node
+from lockgate.sim.violation import about_node
 
 __all__ = ["LakeWorld"]
 
-FAULTS_MS = 12_000
-HEAL_MS_MAX = 40_000
-HEAL_STEP_MS = 250
 
-_encode = msgspec.msgpack.Encoder().encode
-
-
-class LakeWorld:
+class LakeWorld(KeeperWorld):
     """Builds a world from a seed and runs it."""
 
+    faults_ms = 12_000
+    heal_ms_max = 40_000
+    heal_step_ms = 250
+    faults: LakeFaults
+    probes: LakeProbes
+
     def __init__(self, seed: int, story: LakeStory | None = None) -> None:
-        self.story = story
-        self.loop = Loop(seed)
+        super().__init__(seed, story)
         rng = self.loop.rng
         self.settings = draw_settings(rng)
         self.tick_ms = rng.choice((150, 200, 300))
@@ -53,7 +45,6 @@ class LakeWorld:
         self.lake = SimLake(self.loop, self.ledger, self.probes)
         self.store = WishStore()
         self.requests = Requests(self.lake, self.ledger, self.store, self.probes)
-        self.messages = 0
         self.half_deleted: set[TableKey] = set()
         self.homes: dict[HomeId, SimKeeper | None] = {
             f"h{index}": None for index in range(rng.choice((1, 2, 2, 3)))
@@ -61,8 +52,6 @@ class LakeWorld:
         self.twins: list[SimKeeper] = []
         """Former keepers that live on."""
         self.people = LakePeople(self)
-        self.healed = False
-        self._trace = blake2b(digest_size=16)
 
     # --- running ------------------------------------------------------------------------------
 
@@ -75,7 +64,7 @@ class LakeWorld:
         self.every(self.faults.twin_ms, self._replace_one)
         self.every(self.faults.pause_ms, self._pause_one)
         self.every(self.faults.broken_ms, self._break_one)
-        self.loop.run(FAULTS_MS)
+        self.loop.run(self.faults_ms)
         self._heal()
         self._run_until_live()
         self.people.once_more()
@@ -94,24 +83,18 @@ class LakeWorld:
             else:
                 keeper.paused_until = 0
 
-    def _run_until_live(self) -> None:
-        why = ""
-        for _ in range(HEAL_MS_MAX // HEAL_STEP_MS):
-            self.loop.run(self.loop.now + HEAL_STEP_MS)
-            self.people.settle()
-            why = self._missing()
-            if not why:
-                return
+    def _settle(self) -> None:
+        self.people.settle()
+
+    def _everybody(self) -> tuple[str, ...]:
         keepers = [keeper.name for keeper in self.homes.values() if keeper is not None]
-        about = (*map(about_node, keepers), *map(about_table, self.lake.tables))
-        raise LawBroken(Law.LIVENESS, f"{HEAL_MS_MAX} ms after all faults: {why}", about)
+        return (*map(about_node, keepers), *map(about_table, self.lake.tables))
 
     def leaders(self) -> list[SimKeeper]:
         """Who believes that it leads."""
         return [one for one in self.homes.values() if one and one.core.role is LakeRole.LEADER]
 
     def _missing(self) -> str:
-        """What is still to be done, or nothing."""
         for keeper in self.homes.values():
             if keeper is not None and keeper.core.role not in {LakeRole.LEADER, LakeRole.FOLLOWER}:
                 return f"{keeper.name} is {keeper.core.stage.value}"
@@ -133,18 +116,6 @@ class LakeWorld:
         return self.requests.unanswered()
 
     # --- mischief -----------------------------------------------------------------------------
-
-    def every(self, mean_ms: Millis, action: Callable[[], None]) -> None:
-        """Have it happen again and again, until the world heals."""
-        if not mean_ms:
-            return
-
-        def again() -> None:
-            if not self.healed:
-                action()
-                self.loop.after(self.loop.between(mean_ms // 2, mean_ms * 3 // 2), again)
-
-        self.loop.after(self.loop.between(0, mean_ms), again)
 
     def boot(self, home: HomeId) -> None:
         """A new keeper goes on from what is recorded."""
@@ -204,19 +175,3 @@ class LakeWorld:
         keeper = self.homes[home]
         if keeper is not None and keeper.up:
             keeper.ask(StepUp(self.people.request()))
-
-    def trace(self, who: str, event: LakeEvent) -> None:
-        """Every event that a core takes goes into the hash of the run."""
-        self.messages += 1
-        self._trace.update(_encode((self.loop.now, who, type(event).__name__, event)))
-        self.note(who, "takes", event)
-
-    def note(self, who: str, what: str, thing: Any) -> None:
-        """Something that belongs into the story."""
-        if self.story is not None:
-            self.story.note(self.loop.now, who, what, thing)
-
-    @property
-    def trace_hash(self) -> str:
-        """Equal for equal runs, whichever process ran them."""
-        return self._trace.hexdigest()

@@ -1,8 +1,10 @@
-"""Swarm for a move's world: every seed draws its own mix of what goes wrong, and how often."""
+"""What goes wrong in a move's world, and how often."""
 
 from random import Random
 
 from lockgate.model.moves import MoveSettings
+from lockgate.sim.keeping import KeeperFaults
+from lockgate.sim.swarm import Draw
 
 __all__ = ["MoveFaults", "draw_settings"]
 
@@ -17,16 +19,9 @@ def draw_settings(rng: Random) -> MoveSettings:
     )
 
 
-class MoveFaults:
-    """The rates of one world. Per event a probability; per world a mean interval in ms, or 0."""
+class MoveFaults(KeeperFaults):
+    """The rates of one world."""
 
-    # The metastore, per record.
-    failed: float
-    unknown_landed: float
-    unknown_lost: float
-    unknown_later: float
-    slow: float
-    repeat: float
     # Steps.
     step_failed: float
     step_unknown: float
@@ -36,17 +31,11 @@ class MoveFaults:
     """Somebody has to act first."""
     hook_hangs: float
     hook_failed: float
-    zombie: float
-    """A step under way outlives its keeper."""
     # Feeds and writers.
     apply_slow: float
     apply_failed: float
     write_slow: float
     # The world, mean interval.
-    crash_ms: int
-    twin_ms: int
-    """A successor begins while the former keeper is still there."""
-    pause_ms: int
     away_ms: int
     """A server that does not answer for a while."""
     failover_ms: int
@@ -61,77 +50,32 @@ class MoveFaults:
     """Per request that ends the move: a side is said to be lost, whether it is or not."""
     ask_ms: int
 
-    __slots__ = (
-        "apply_failed",
-        "apply_slow",
-        "ask_ms",
-        "away_ms",
-        "compare_ms",
-        "count",
-        "crash_ms",
-        "dead_ms",
-        "failed",
-        "failover_ms",
-        "hook_failed",
-        "hook_hangs",
-        "lies",
-        "lose_ms",
-        "pause_ms",
-        "refused",
-        "repeat",
-        "slow",
-        "step_failed",
-        "step_slow",
-        "step_unknown",
-        "twin_ms",
-        "unknown_landed",
-        "unknown_later",
-        "unknown_lost",
-        "write_slow",
-        "zombie",
-    )
-
     def __init__(self, rng: Random) -> None:
-        self.count = 0
-        """Faults that happened."""
-
-        def rate(on: float, *rates: float) -> float:
-            chosen = rng.choice(rates)
-            return chosen if rng.random() < on else 0.0
-
-        def every(on: float, *intervals: int) -> int:
-            chosen = rng.choice(intervals)
-            return chosen if rng.random() < on else 0
-
-        self.failed = rate(0.4, 0.02, 0.1)
-        self.unknown_landed = rate(0.4, 0.03, 0.1)
-        self.unknown_lost = rate(0.3, 0.03, 0.1)
-        self.unknown_later = rate(0.3, 0.03, 0.1)
-        self.slow = rate(0.4, 0.05, 0.15)
-        self.repeat = rate(0.5, 0.05, 0.2)
-        self.step_failed = rate(0.4, 0.02, 0.08)
-        self.step_unknown = rate(0.5, 0.03, 0.1)
-        self.step_slow = rate(0.4, 0.03, 0.1)
-        self.refused = rate(0.4, 0.03, 0.1)
-        self.hook_hangs = rate(0.3, 0.05, 0.2)
-        self.hook_failed = rate(0.3, 0.05, 0.2)
-        self.zombie = rate(0.8, 0.4, 0.9)
-        self.apply_slow = rate(0.5, 0.03, 0.15)
-        self.apply_failed = rate(0.3, 0.05, 0.2)
-        self.write_slow = rate(0.4, 0.01, 0.05)
-        self.crash_ms = every(0.6, 700, 2_500)
-        self.twin_ms = every(0.35, 1_500, 4_000)
-        self.pause_ms = every(0.35, 1_500, 4_000)
-        self.away_ms = every(0.3, 2_000, 4_000)
-        self.failover_ms = every(0.5, 400, 1_500)
-        self.compare_ms = every(0.3, 500, 2_000)
-        self.dead_ms = every(0.25, 3_000, 6_000)
-        self.ask_ms = every(1.0, 150, 400, 800)
-        self.lose_ms = every(0.2, 3_000, 6_000)
-        self.lies = rate(0.4, 0.3, 0.7)
-
-    def heal(self) -> None:
-        """Nothing goes wrong any more, and nobody wants anything."""
-        for name in self.__slots__:
-            if name != "count":
-                setattr(self, name, 0)
+        super().__init__()
+        draw = Draw(rng)
+        self.failed = draw.rate(0.4, 0.02, 0.1)
+        self.unknown_landed = draw.rate(0.4, 0.03, 0.1)
+        self.unknown_lost = draw.rate(0.3, 0.03, 0.1)
+        self.unknown_later = draw.rate(0.3, 0.03, 0.1)
+        self.slow = draw.rate(0.4, 0.05, 0.15)
+        self.repeat = draw.rate(0.5, 0.05, 0.2)
+        self.step_failed = draw.rate(0.4, 0.02, 0.08)
+        self.step_unknown = draw.rate(0.5, 0.03, 0.1)
+        self.step_slow = draw.rate(0.4, 0.03, 0.1)
+        self.refused = draw.rate(0.4, 0.03, 0.1)
+        self.hook_hangs = draw.rate(0.3, 0.05, 0.2)
+        self.hook_failed = draw.rate(0.3, 0.05, 0.2)
+        self.zombie = draw.rate(0.8, 0.4, 0.9)
+        self.apply_slow = draw.rate(0.5, 0.03, 0.15)
+        self.apply_failed = draw.rate(0.3, 0.05, 0.2)
+        self.write_slow = draw.rate(0.4, 0.01, 0.05)
+        self.crash_ms = draw.every(0.6, 700, 2_500)
+        self.twin_ms = draw.every(0.35, 1_500, 4_000)
+        self.pause_ms = draw.every(0.35, 1_500, 4_000)
+        self.away_ms = draw.every(0.3, 2_000, 4_000)
+        self.failover_ms = draw.every(0.5, 400, 1_500)
+        self.compare_ms = draw.every(0.3, 500, 2_000)
+        self.dead_ms = draw.every(0.25, 3_000, 6_000)
+        self.ask_ms = draw.every(1.0, 150, 400, 800)
+        self.lose_ms = draw.every(0.2, 3_000, 6_000)
+        self.lies = draw.rate(0.4, 0.3, 0.7)

@@ -196,7 +196,7 @@ class SimFeeds:
         sunk = sink.claim(feed.key, feed.epoch)
         if sunk is None:
             return
-        loop, faults = self._world.loop, self._world.faults
+        world, loop = self._world, self._world.loop
         floor = sunk.position
         upto = source.head if floor is None else min(source.head, floor + BATCH)
         held = sink.held(feed.key)
@@ -206,8 +206,7 @@ class SimFeeds:
         if floor is not None and upto <= floor:
             return
         feed.busy = True
-        slow = loop.chance(faults.apply_slow)
-        faults.count += slow
+        slow = world.goes_wrong(world.faults.apply_slow)
         span = SLOW_MS if slow else (COPY_MS if floor is None else APPLY_MS)
         read = source.as_of(upto) if floor is None else None
         loop.after(loop.between(*span), self._land, feed, feed.epoch, floor, upto, read)

@@ -48,8 +48,7 @@ class SimHook:
         return self._by_chance(self._world.faults.hook_failed, MoveProbe.MOVE_HOOK_FAILED)
 
     def _by_chance(self, rate: float, probe: MoveProbe) -> bool:
-        if not self._world.loop.chance(rate):
-            return False
-        self._world.faults.count += 1
-        self._world.probes.hit(probe)
-        return True
+        wrong = self._world.goes_wrong(rate)
+        if wrong:
+            self._world.probes.hit(probe)
+        return wrong

@@ -73,8 +73,7 @@ class MovePeople:
     def _lost(self) -> Side | None:
         """What they say is lost: mostly what is, or what is away at this moment."""
         world = self._world
-        if world.loop.chance(world.faults.lies):
-            world.faults.count += 1
+        if world.goes_wrong(world.faults.lies):
             away = [one for one, side in world.sides.items() if world.is_away(side)]
             return away[0] if away else world.loop.rng.choice(tuple(Side))
         knows = world.healed or world.loop.chance(KNOWN)

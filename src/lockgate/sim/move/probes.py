@@ -2,6 +2,8 @@
 
 from enum import Enum
 
+from lockgate.sim.hits import Hits
+
 __all__ = ["MoveProbe", "MoveProbes"]
 
 
@@ -68,18 +70,10 @@ class MoveProbe(Enum):
     MOVE_END_REPEATED = "an end of a step came again"
 
 
-class MoveProbes:
+class MoveProbes(Hits[MoveProbe]):
     """How often each was hit."""
 
-    __slots__ = ("hits",)
+    __slots__ = ()
 
     def __init__(self) -> None:
-        self.hits: dict[MoveProbe, int] = {}
-
-    def hit(self, probe: MoveProbe) -> None:
-        """The path was taken."""
-        self.hits[probe] = self.hits.get(probe, 0) + 1
-
-    def by_name(self) -> dict[str, int]:
-        """All probes, the missed ones with 0."""
-        return {probe.name.lower(): self.hits.get(probe, 0) for probe in MoveProbe}
+        super().__init__(MoveProbe)

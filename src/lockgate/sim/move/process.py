@@ -1,12 +1,12 @@
 """One keeper at work: the core, and hands that carry out what it asks for, through faults."""
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from lockgate.core.move.changes import current
 from lockgate.core.move.keeper import MoveKeeper
 from lockgate.core.move.plans import CHECKS, is_before_seal
 from lockgate.core.move.stages import Stage
-from lockgate.model.errors import IllegalTransition
 from lockgate.model.move_events import (
     MoveCommand,
     MoveEvent,
@@ -26,6 +26,7 @@ from lockgate.model.move_instructions import (
     StopStep,
 )
 from lockgate.model.moves import Command, MoveRecord, Step, StepState
+from lockgate.sim.keeping import KeeperLife
 from lockgate.sim.move.ledger import ABOUT
 from lockgate.sim.move.probes import MoveProbe
 from lockgate.sim.move.running import Running
@@ -36,34 +37,26 @@ if TYPE_CHECKING:
 
 __all__ = ["SimMoveKeeper"]
 
-ASK_MS: Final = (1, 8)
-SLOW_MS: Final = (100, 1_200)
-LATER_MS: Final = (50, 1_500)
-CRASH_BETWEEN: Final = 0.01
 
-
-class SimMoveKeeper:
+class SimMoveKeeper(KeeperLife[MoveEvent, MoveInstruction]):
     """One life of one."""
 
+    ask_ms = (1, 8)
+    slow_ms = (100, 1_200)
+    later_ms = (50, 1_500)
+    world: "MoveWorld"
+
     def __init__(self, world: "MoveWorld") -> None:
-        self.world = world
         probe_found(world, world.store.record)
         record = world.store.begin()
+        super().__init__(f"keeper {record.keeper}", ABOUT, Tick())
+        self.world = world
         self.keeper = record.keeper
-        self.name = f"keeper {record.keeper}"
-        self.up = True
-        self.paused_until = 0
         self.core = MoveKeeper(world.settings, record)
         self._running: dict[int, Running] = {}
         self._heard: set[int] = set()
 
     # --- its life -----------------------------------------------------------------------------
-
-    def tick(self) -> None:
-        """For as long as it lives."""
-        if self.up:
-            self.take(Tick())
-            self.world.loop.after(self.world.tick_ms, self.tick)
 
     def crash(self, *, zombies: bool = True) -> None:
         """It is gone. What it began may not be."""
@@ -91,29 +84,15 @@ class SimMoveKeeper:
             self.world.probes.hit(MoveProbe.MOVE_DISPOSAL_CHANGED)
         self.take(asked)
 
-    def take(self, event: MoveEvent) -> None:
-        """Hand an event to the core, and do what it says; a paused one does so later."""
-        world = self.world
-        if not self.up:
-            return
-        if world.loop.now < self.paused_until:
-            world.loop.after(self.paused_until - world.loop.now, self.take, event)
-            return
-        world.trace(self.name, event)
+    def _die(self) -> None:
+        self.world.crash(self)
+
+    def _handle(self, event: MoveEvent) -> Sequence[MoveInstruction]:
         before = self.core.stage
         forward = isinstance(event, Tick) and not self.core.record.undoing
-        try:
-            out = self.core.handle(world.loop.now, event)
-        except IllegalTransition as error:
-            raise LawBroken(Law.CONTRACT, error.what, ABOUT, tuple(error.story)) from error
+        out = self.core.handle(self.world.loop.now, event)
         self._probe(event, before, turned=forward and self.core.record.undoing)
-        for instruction in out:
-            if world.faults.crash_ms and world.loop.chance(CRASH_BETWEEN):
-                world.faults.count += 1
-                world.crash(self)
-                return
-            world.note(self.name, "asks", instruction)
-            self._carry_out(instruction)
+        return out
 
     def _probe(self, event: MoveEvent, before: Stage, *, turned: bool) -> None:
         probes = self.world.probes
@@ -141,8 +120,6 @@ class SimMoveKeeper:
     # --- hands --------------------------------------------------------------------------------
 
     def _carry_out(self, instruction: MoveInstruction) -> None:
-        world = self.world
-        world.messages += 1
         match instruction:
             case RecordMove():
                 self._later(self._record, instruction)
@@ -152,43 +129,22 @@ class SimMoveKeeper:
                 if (running := self._running.get(instruction.number)) is not None:
                     running.stopped = True
             case MoveAnswer():
-                world.requests.answered(instruction, self.keeper)
-
-    def _later(self, action: Any, *args: Any) -> None:
-        loop, faults = self.world.loop, self.world.faults
-        slow = loop.chance(faults.slow)
-        faults.count += slow
-        loop.after(loop.between(*(SLOW_MS if slow else ASK_MS)), action, *args)
-
-    def _reply(self, event: MoveEvent) -> None:
-        self._later(self.take, event)
-        if self.world.loop.chance(self.world.faults.repeat):
-            self.world.faults.count += 1
-            self.world.loop.after(self.world.loop.between(*LATER_MS), self.take, event)
-
-    def _fails(self, rate: float) -> bool:
-        failed = self.world.loop.chance(rate)
-        self.world.faults.count += failed
-        return failed
+                self.world.requests.answered(instruction, self.keeper)
 
     def _record(self, ask: RecordMove) -> None:
         """What was sent off lands, whatever became of who sent it."""
-        faults, serial = self.world.faults, ask.record.serial
-        if self._fails(faults.failed) or self._fails(faults.unknown_lost):
-            self._reply(MoveNotRecorded(serial))
+        world, serial = self.world, ask.record.serial
+        unheard = MoveNotRecorded(serial)
+        if not self._arrives(ask, self._record_late, unheard):
             return
-        if self._fails(faults.unknown_later):
-            self.world.loop.after(self.world.loop.between(*LATER_MS), self._record_late, ask)
-            self._reply(MoveNotRecorded(serial))
-            return
-        flips = ask.record.traffic is not self.world.store.record.traffic
+        flips = ask.record.traffic is not world.store.record.traffic
         if self._land(ask.record) is False:
-            self.world.probes.hit(MoveProbe.MOVE_RECORD_OUTDATED)
+            world.probes.hit(MoveProbe.MOVE_RECORD_OUTDATED)
             self._reply(MoveOutdated(serial))
-        elif self._fails(faults.unknown_landed):
+        elif world.goes_wrong(world.faults.unknown_landed):
             if flips:
-                self.world.probes.hit(MoveProbe.MOVE_ROUTE_UNKNOWN)
-            self._reply(MoveNotRecorded(serial))
+                world.probes.hit(MoveProbe.MOVE_ROUTE_UNKNOWN)
+            self._reply(unheard)
         else:
             self._reply(MoveRecorded(serial))
 

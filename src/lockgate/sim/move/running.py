@@ -71,30 +71,28 @@ class Running:
             self._act()
 
     def _act(self) -> None:
-        loop, faults = self._world.loop, self._world.faults
+        world, loop = self._world, self._world.loop
         try:
             delay = next(self._acts)
         except StopIteration as over:
             self._done(over.value)
         except StaleKeeper:
-            self._world.probes.hit(MoveProbe.MOVE_ZOMBIE_FENCED)
+            world.probes.hit(MoveProbe.MOVE_ZOMBIE_FENCED)
             self._end(StepOutcome.STALE, None, "a later keeper was there")
         except NotSo as why:
             self._end(StepOutcome.REFUSED, None, str(why))
         except NotNow as why:
             self._end(StepOutcome.FAILED, None, str(why))
         else:
-            if loop.chance(faults.step_slow):
-                faults.count += 1
+            if world.goes_wrong(world.faults.step_slow):
                 delay += loop.between(*SLOW_MS)
             loop.after(delay, self._advance)
 
     def _done(self, facts: MoveFacts | None) -> None:
-        world, faults = self._world, self._world.faults
+        world = self._world
         if self._orphan_until is not None:
             world.probes.hit(MoveProbe.MOVE_ZOMBIE_LANDED)
-        if not self.run.dry and world.loop.chance(faults.step_unknown):
-            faults.count += 1
+        if not self.run.dry and world.goes_wrong(world.faults.step_unknown):
             if self.run.step is Step.SEAL:
                 world.probes.hit(MoveProbe.MOVE_SEAL_UNKNOWN)
             self._end(StepOutcome.FAILED, None, "the answer was lost")

@@ -96,9 +96,8 @@ class Verbs:
         return self._world.loop.between(1, 8)
 
     def _refuse_by_chance(self) -> None:
-        faults = self._world.faults
-        if self._run.step in REFUSABLE and self._world.loop.chance(faults.refused):
-            faults.count += 1
+        world = self._world
+        if self._run.step in REFUSABLE and world.goes_wrong(world.faults.refused):
             raise NotSo("somebody has to act first")
 
     def _feed(self, name: FeedId) -> SimFeed:

@@ -6,20 +6,15 @@
                      writes, nothing of a flip is left, and everybody has an answer. Then it flips
                      once more and is brought to an end
 
-Like the feeds' world it has one loop and one source of chance, so a seed is a world.
+One loop and one source of chance: `any_world`.
 """
 
-from collections.abc import Callable
-from hashlib import blake2b
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from lockgate.core.move.stages import Stage
 from lockgate.model.ids import Millis
-from lockgate.model.move_events import MoveEvent
 from lockgate.model.moves import Command, Side, Step, StepState
-from lockgate.sim.loop import Loop
+from lockgate.sim.keeping import KeeperWorld
 from lockgate.sim.move.faults import MoveFaults, draw_settings
 from lockgate.sim.move.feeds import SimFeeds
 from lockgate.sim.move.healed import missing
@@ -38,9 +33,6 @@ from lockgate.sim.violation import Law, LawBroken
 
 __all__ = ["MoveWorld"]
 
-FAULTS_MS: Final = 7_000
-HEAL_MS_MAX: Final = 20_000
-HEAL_STEP_MS: Final = 100
 CLOSED_MS_MAX: Final = 3_000
 """Of a healed world. A flip takes some 200 ms there; one that was found behind its seal is gone on
 with at once."""
@@ -48,17 +40,18 @@ COMPARE_MS: Final = (50, 800)
 RATES: Final = (0.9, 1.0, 1.0, 1.1)
 DEAD_MS: Final = int(max(TIMEOUTS_MS) / min(RATES)) + 100
 
-_encode = msgspec.msgpack.Encoder().encode
 
-
-class MoveWorld:
+class MoveWorld(KeeperWorld):
     """Builds a world from a seed and runs it."""
 
-    faults_ms = FAULTS_MS
+    faults_ms = 7_000
+    heal_ms_max = 20_000
+    heal_step_ms = 100
+    faults: MoveFaults
+    probes: MoveProbes
 
     def __init__(self, seed: int, story: MoveStory | None = None) -> None:
-        self.story = story
-        self.loop = Loop(seed)
+        super().__init__(seed, story)
         rng = self.loop.rng
         self.settings = draw_settings(rng)
         self.tick_ms = rng.choice((20, 40, 80))
@@ -72,7 +65,6 @@ class MoveWorld:
         self.store = MoveStore(self.loop, self.ledger)
         self.feeds = SimFeeds(self)
         self.requests = MoveRequests(self.store, self.ledger, self.probes)
-        self.messages = 0
         self.hook = SimHook(self)
         self.keeper: SimMoveKeeper | None = None
         self.twins: list[SimMoveKeeper] = []
@@ -80,11 +72,10 @@ class MoveWorld:
         self.orphans: list[Running] = []
         self.writers = Writers(self)
         self.people = MovePeople(self)
-        self.healed = False
         self.lost: Side | None = None
         """Gone for ever."""
         self._dead_until: Millis = 0
-        self._trace = blake2b(digest_size=16)
+        self._closed_ms: Millis = 0
 
     # --- running ------------------------------------------------------------------------------
 
@@ -102,7 +93,7 @@ class MoveWorld:
         self.every(faults.compare_ms, self._compare)
         self.every(faults.dead_ms, self._all_die)
         self.every(faults.lose_ms, self._lose)
-        self.loop.run(FAULTS_MS)
+        self.loop.run(self.faults_ms)
         self._heal()
         self._run_until_live()
         self.people.once_more(ends=False)
@@ -127,21 +118,20 @@ class MoveWorld:
         else:
             self.keeper.paused_until = 0
 
-    def _run_until_live(self) -> None:
-        why, closed_ms = "", 0
-        for _ in range(HEAL_MS_MAX // HEAL_STEP_MS):
-            self.loop.run(self.loop.now + HEAL_STEP_MS)
-            self._keep_kept()
-            self.people.settle()
-            open_ = any(side.writable for side in self.sides.values())
-            closed_ms = 0 if open_ else closed_ms + HEAL_STEP_MS
-            if closed_ms > CLOSED_MS_MAX:
-                what = f"no side lets writers through for {closed_ms} ms, and nothing goes wrong"
-                raise LawBroken(Law.LIVENESS, what, ABOUT)
-            why = missing(self)
-            if not why:
-                return
-        raise LawBroken(Law.LIVENESS, f"{HEAL_MS_MAX} ms after all faults: {why}", ABOUT)
+    def _settle(self) -> None:
+        self._keep_kept()
+        self.people.settle()
+        open_ = any(side.writable for side in self.sides.values())
+        self._closed_ms = 0 if open_ else self._closed_ms + self.heal_step_ms
+        if self._closed_ms > CLOSED_MS_MAX:
+            what = f"no side lets writers through for {self._closed_ms} ms, and nothing goes wrong"
+            raise LawBroken(Law.LIVENESS, what, ABOUT)
+
+    def _missing(self) -> str:
+        return missing(self)
+
+    def _everybody(self) -> tuple[str, ...]:
+        return ABOUT
 
     def _keep_kept(self) -> None:
         """A keeper that is over is followed by another: so the node does."""
@@ -152,18 +142,6 @@ class MoveWorld:
             self._boot()
 
     # --- mischief -----------------------------------------------------------------------------
-
-    def every(self, mean_ms: Millis, action: Callable[[], None]) -> None:
-        """Have it happen again and again, until the world heals."""
-        if not mean_ms:
-            return
-
-        def again() -> None:
-            if not self.healed:
-                action()
-                self.loop.after(self.loop.between(mean_ms // 2, mean_ms * 3 // 2), again)
-
-        self.loop.after(self.loop.between(0, mean_ms), again)
 
     def _boot(self) -> None:
         """A new keeper goes on from what is recorded."""
@@ -270,21 +248,3 @@ class MoveWorld:
         if not side.writable:
             what = f"{DEAD_MS} ms after all keepers died the {side.side.value} takes no writes"
             raise LawBroken(Law.LIVENESS, what, ABOUT)
-
-    # --- what happens -------------------------------------------------------------------------
-
-    def trace(self, who: str, event: MoveEvent) -> None:
-        """Every event that a core takes goes into the hash of the run."""
-        self.messages += 1
-        self._trace.update(_encode((self.loop.now, who, type(event).__name__, event)))
-        self.note(who, "takes", event)
-
-    def note(self, who: str, what: str, thing: Any) -> None:
-        """Something that belongs into the story."""
-        if self.story is not None:
-            self.story.note(self.loop.now, who, what, thing)
-
-    @property
-    def trace_hash(self) -> str:
-        """Equal for equal runs, whichever process ran them."""
-        return self._trace.hexdigest()

@@ -47,8 +47,7 @@ class Writers:
         if side.guard is not None:
             world.probes.hit(MoveProbe.MOVE_BLOCK_RAN_OUT)
         side.writing += 1
-        slow = loop.chance(world.faults.write_slow)
-        world.faults.count += slow
+        slow = world.goes_wrong(world.faults.write_slow)
         loop.after(loop.between(*(SLOW_MS if slow else HOLD_MS)), self._commit, side)
 
     def _may(self, side: SimSide) -> bool:
