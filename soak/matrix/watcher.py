@@ -5,12 +5,12 @@ Fence   the token in a row never goes back: a former owner never takes anything 
         nor does the position: two owners that both advance would be seen here
 """
 
-import threading
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 import psycopg
+
+from soak.background import Background
 
 __all__ = ["Row", "Watcher", "read_rows", "uncovered"]
 
@@ -59,41 +59,23 @@ def uncovered(ranges: Iterable[tuple[bytes, bytes | None]]) -> str:
     return "" if at is None else f"nobody covers {at.hex() or 'anything'} and what follows"
 
 
-class Watcher:
+class Watcher(Background):
     """A thread that looks, and notes what it should not have seen."""
 
     def __init__(self, url: str) -> None:
+        super().__init__("watcher", again_s=_AGAIN_S)
         self._url = url
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
         self._last: dict[tuple[str, str], Row] = {}
         self.violations: list[str] = []
         self.looks = 0
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+    def _work(self) -> None:
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            while not self._stopped.wait(_EVERY_S):
+                self.see(read_rows(connection))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                with psycopg.connect(self._url, autocommit=True) as connection:
-                    while not self._stop.wait(_EVERY_S):
-                        self.see(read_rows(connection))
-            except psycopg.OperationalError:
-                self._stop.wait(_AGAIN_S)
-            except BaseException as bug:
-                self.violations.append(f"the watcher broke: {bug!r}")
-                return
+    def _broke(self, bug: BaseException) -> None:
+        self.violations.append(f"the watcher broke: {bug!r}")
 
     def see(self, rows: list[Row]) -> None:
         """Take in one snapshot, and note what is wrong with it."""

@@ -4,11 +4,12 @@ import contextlib
 import random
 import threading
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import psycopg
 from psycopg import sql
+
+from soak.background import Background
 
 __all__ = ["KEYS", "Writer", "make_tables"]
 
@@ -35,56 +36,30 @@ def make_tables(url: str, tables: Sequence[str]) -> None:
             )
 
 
-class Writer:
+class Writer(Background):
     """Small transactions on all tables: inserts, updates, deletes, changed keys."""
 
     def __init__(self, url: str, tables: Sequence[str], seed: int = 0) -> None:
+        super().__init__("writer", again_s=_AGAIN_S)
         self._url = url
         self._tables = [sql.Identifier(*table.split(".")) for table in tables]
         self._rng = random.Random(seed)
-        self._stop = threading.Event()
         self._turn = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self.transactions = 0
-        self.bug: BaseException | None = None
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
-        if error is None and self.bug is not None:
-            raise self.bug
 
     @contextlib.contextmanager
     def resting(self) -> Iterator[None]:
         """Nothing is written, and all that was is committed."""
         with self._turn:
-            if self.bug is not None:
-                raise self.bug
+            self.check()
             yield
 
-    def _run(self) -> None:
-        try:
-            while not self._stop.is_set():
-                with (
-                    contextlib.suppress(psycopg.OperationalError),
-                    psycopg.connect(self._url, connect_timeout=10) as connection,
-                ):
-                    self._write(connection)
-                self._stop.wait(_AGAIN_S)
-        except BaseException as bug:
-            self.bug = bug
+    def _work(self) -> None:
+        with psycopg.connect(self._url, connect_timeout=10) as connection:
+            self._write(connection)
 
     def _write(self, connection: psycopg.Connection) -> None:
-        while not self._stop.wait(self._rng.random() * 2 * _PAUSE_S):
+        while not self._stopped.wait(self._rng.random() * 2 * _PAUSE_S):
             with self._turn:
                 try:
                     for table in self._tables:

@@ -9,81 +9,64 @@ than it was, and longer by as much as the prober itself had to wait.
 """
 
 import contextlib
-import threading
 import time
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import psycopg
 from psycopg import sql
+
+from soak.background import Background
 
 __all__ = ["Prober"]
 
 _PAUSE_S: Final = 0.01
 _AGAIN_S: Final = 0.1
+_ENDS_S: Final = 60.0
 _LOCK_MS: Final = 3_000
 
 
-class Prober:
+class Prober(Background):
     """Probes one table of a move at its two sides."""
 
     def __init__(self, source: str, target: str, table: str) -> None:
+        super().__init__("prober", again_s=_AGAIN_S, ends_s=_ENDS_S)
         self._urls = (source, target)
         self._insert = sql.SQL("INSERT INTO {} (note) VALUES ('a probe')").format(
             sql.Identifier(*table.split("."))
         )
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="prober", daemon=True)
         self.probes = 0
         self.both_open: list[str] = []
         self.bug: BaseException | None = None
         self.open_side = ""
+        self._turn = 0
         self._last_open = time.monotonic()
         self._longest_s = 0.0
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stopped.set()
-        self._thread.join(60.0)
 
     @property
     def longest_s(self) -> float:
         """For which nobody could write at either side, what lasts now included."""
         return max(self._longest_s, time.monotonic() - self._last_open)
 
-    def _run(self) -> None:
-        turn = 0
-        while not self._stopped.is_set():
-            try:
-                with contextlib.ExitStack() as stack:
-                    sides = [
-                        stack.enter_context(
-                            contextlib.closing(
-                                psycopg.connect(
-                                    url,
-                                    application_name="prober",
-                                    options=f"-c lock_timeout={_LOCK_MS}",
-                                )
-                            )
+    def _work(self) -> None:
+        with contextlib.ExitStack() as stack:
+            sides = [
+                stack.enter_context(
+                    contextlib.closing(
+                        psycopg.connect(
+                            url,
+                            application_name="prober",
+                            options=f"-c lock_timeout={_LOCK_MS}",
                         )
-                        for url in self._urls
-                    ]
-                    while not self._stopped.wait(_PAUSE_S):
-                        turn += 1
-                        self._probe(sides, turn % 2)
-            except psycopg.OperationalError:  # a server that is just restarted
-                self._stopped.wait(_AGAIN_S)
-            except BaseException as bug:
-                self.bug = bug
-                return
+                    )
+                )
+                for url in self._urls
+            ]
+            while not self._stopped.wait(_PAUSE_S):
+                self._turn += 1
+                self._probe(sides, self._turn % 2)
+
+    def _broke(self, bug: BaseException) -> None:
+        self.bug = bug
 
     def _probe(self, sides: list[psycopg.Connection], first: int) -> None:
         began = time.monotonic()

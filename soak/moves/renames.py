@@ -12,11 +12,10 @@ feeds could still apply there. None of that move's may.
 import contextlib
 import itertools
 import random
-import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 import msgspec
 import psycopg
@@ -26,6 +25,7 @@ from lockgate.model.errors import Conflict, LockgateError
 from lockgate.model.move_config import FEED_MARK
 from lockgate.model.move_status import MoveStep
 from lockgate.model.moves import MoveState
+from soak.background import Background
 from soak.moves.world import MoveWorld, Unhealthy
 
 __all__ = ["RenamesReport", "Round", "run_renames"]
@@ -202,30 +202,17 @@ class _Transaction(NamedTuple):
     changes: dict[int, int | None]
 
 
-class Hammer:
+class Hammer(Background):
     """The one who writes to a table at the target, and does not rest."""
 
     def __init__(self, url: str, table: str) -> None:
+        super().__init__("hammer", ends_s=60.0)
         self._url = url
         self._table = sql.Identifier("public", table)
         self._rng = random.Random(table)
         self._first = dict.fromkeys(range(1, KEYS // 2 + 1), 0)
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="hammer", daemon=True)
         self.done: list[_Transaction] = []
         self.bug = ""
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join(60.0)
-
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive()
 
     def now(self) -> dict[int, int]:
         """What the table holds after all of it."""
@@ -248,17 +235,17 @@ class Hammer:
                     rows[key] = value
         return rows
 
-    def _run(self) -> None:
-        try:
-            with contextlib.closing(
-                psycopg.connect(self._url, application_name="hammer")
-            ) as connection:
-                for number in itertools.count(1):
-                    if self._stopped.wait(_PAUSE_S):
-                        return
-                    self.done.append(self._one(connection, number))
-        except Exception as bug:
-            self.bug = f"{type(bug).__name__}: {bug}"
+    def _work(self) -> None:
+        with contextlib.closing(
+            psycopg.connect(self._url, application_name="hammer")
+        ) as connection:
+            for number in itertools.count(1):
+                if self._stopped.wait(_PAUSE_S):
+                    return
+                self.done.append(self._one(connection, number))
+
+    def _broke(self, bug: BaseException) -> None:
+        self.bug = f"{type(bug).__name__}: {bug}"
 
     def _one(self, connection: psycopg.Connection, number: int) -> _Transaction:
         keys = self._rng.sample(range(1, KEYS + 1), 5)

@@ -10,15 +10,15 @@ A guard's refusal is no error of the application: it asks where the table is and
 import itertools
 import random
 import secrets
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 import psycopg
 from psycopg import sql
 
+from soak.background import Background
 from soak.moves.ledger import Acknowledged, Change, Kind, Ledger, Refused
 
 __all__ = ["MOVED", "MOVING", "Where", "Writer", "either"]
@@ -65,7 +65,7 @@ class _NotAsItWas(Exception):
     """The row that a change is for is not what the ledger says."""
 
 
-class Writer:
+class Writer(Background):
     """Makes changes one by one, each until it is in, at the side that takes it."""
 
     def __init__(
@@ -78,6 +78,7 @@ class Writer:
         pause_s: float = 0.002,
     ) -> None:
         """`urls` of the sides, by the names that `where` answers."""
+        super().__init__("application", ends_s=_ENDS_S)
         self.ledger = ledger
         number = next(_NUMBERS)
         self.tag = f"{secrets.token_hex(4)}-{number}"
@@ -89,13 +90,7 @@ class Writer:
         self._rng = random.Random(number)
         self._recent: dict[str, _Owned] = {}
         self._sides: dict[str, psycopg.Connection] = {}
-        self._stopped = threading.Event()
         self._written = 0
-        self._thread = threading.Thread(target=self._run, name="application", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
 
     def __exit__(
         self,
@@ -103,30 +98,26 @@ class Writer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stopped.set()
-        self._thread.join(_ENDS_S)
+        super().__exit__(kind, error, trace)
         if self.alive:  # what it has on its way is in no ledger
             self.ledger.bugs.append("a writer does not come to its end")
-
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive()
 
     @property
     def written(self) -> int:
         return self._written
 
-    def _run(self) -> None:
+    def _work(self) -> None:
         try:
             for number in itertools.count(1):
                 if self._stopped.wait(self._pause_s) or not self._one(self._next(number)):
                     return
                 self._written += 1
-        except Exception as bug:
-            self.ledger.bugs.append(f"{type(bug).__name__}: {bug}")
         finally:
             for side in self._sides.values():
                 side.close()
+
+    def _broke(self, bug: BaseException) -> None:
+        self.ledger.bugs.append(f"{type(bug).__name__}: {bug}")
 
     def _next(self, number: int) -> Change:
         """Of a new key, or of one of the last ones."""
