@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lockgate.endpoints.delta import drain_plan, files, layered
+from lockgate.endpoints.delta import drain_plan, files, layered, pruning
 from lockgate.endpoints.delta.changes import OP, POSITION, SEQ, ingest_schema
 from lockgate.endpoints.delta.fenced import TableDead
 from lockgate.endpoints.delta.files import DataFile, live_files
@@ -194,7 +194,7 @@ def test_a_prune_that_comes_late_gives_nothing_back_to_the_owner_before(
         LayeredTable.open(place, "h").ingest.claim(newer)
         return files.removed(file)
 
-    monkeypatch.setattr(layered, "removed", removed)
+    monkeypatch.setattr(pruning, "removed", removed)
     assert table.prune(None) == 1
     assert table.ingest.look().token == newer
     with pytest.raises(StaleOwner):

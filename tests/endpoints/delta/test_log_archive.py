@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lockgate.endpoints.delta import layered, vacuum
+from lockgate.endpoints.delta import pruning, vacuum
 from lockgate.endpoints.delta.commits import Commits
 from lockgate.endpoints.delta.fenced import FencedTable
 from lockgate.endpoints.delta.layered import LayeredTable
@@ -94,7 +94,7 @@ def test_a_vacuum_keeps_what_archived_commits_took_out_and_then_forgets_them(lon
 def test_who_lands_changes_sees_to_it_from_time_to_time(
     long: Long, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layered, "ARCHIVE_EVERY", 10)
+    monkeypatch.setattr(pruning, "ARCHIVE_EVERY", 10)
     monkeypatch.setattr(archive, "__defaults__", (10,))
     table = long.writer.table
     for number in range(10):

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lockgate.endpoints.delta import drain_plan, layered
+from lockgate.endpoints.delta import drain_plan, layer_notes, layered
 from lockgate.endpoints.delta.changes import OP, POSITION, PUT, SEQ, ingest_schema
 from lockgate.endpoints.delta.files import live_files
 from lockgate.endpoints.delta.layered import LayeredTable
@@ -124,8 +124,8 @@ def _ours_last(rows: pa.Schema) -> pa.Schema:
 def older(place: Place, monkeypatch: pytest.MonkeyPatch, width: int) -> LayeredTable:
     """Made when our columns stood last and Delta was told nothing of statistics."""
     with monkeypatch.context() as before:
-        before.setattr(layered, "_KEPT", {})
-        before.setattr(layered, "_OF_INGEST", {})
+        before.setattr(layer_notes, "KEPT", {})
+        before.setattr(layer_notes, "OF_INGEST", {})
         before.setattr(layered, "ingest_schema", _ours_last)
         return _create(place, width)
 
@@ -140,8 +140,8 @@ def test_an_older_table_goes_on(older: LayeredTable) -> None:
 def test_a_file_that_does_not_tell_its_positions_may_have_any(
     older: LayeredTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layered, "_STATISTICS", {})
-    monkeypatch.setattr(layered, "_OF_INGEST", {})
+    monkeypatch.setattr(layer_notes, "STATISTICS", {})
+    monkeypatch.setattr(layer_notes, "OF_INGEST", {})
     for at in range(4):
         _land(older, 10 * (at + 1), at, at, at + 1)
     files = live_files(older.ingest.handle)

@@ -8,17 +8,17 @@ Whoever reads looks at ingest first and at stable after it. Between the two look
 it is in stable. The other way round, changes that were drained and pruned between the two looks
 would be in neither.
 
-How stable takes in what ingest has: `draining`.
+How stable takes in what ingest has: `draining`; how ingest gets rid of it: `pruning`; what is noted
+with the layers: `layer_notes`.
 """
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Any, Self
 
-import msgspec
 import pyarrow as pa
 
-from lockgate.endpoints.delta import draining
+from lockgate.endpoints.delta import draining, layer_notes, pruning
 from lockgate.endpoints.delta.changes import (
     OURS,
     POSITION,
@@ -43,12 +43,10 @@ from lockgate.endpoints.delta.files import (
     check_there,
     delete_file,
     live_files,
-    removed,
     write_file,
 )
 from lockgate.endpoints.delta.graves import is_buried
-from lockgate.endpoints.delta.lake import AWAITS_COPY, INGEST, STABLE, WORK, end, homes_of
-from lockgate.endpoints.delta.log_archive import archive
+from lockgate.endpoints.delta.lake import INGEST, STABLE, WORK, end, homes_of
 from lockgate.endpoints.delta.marks import Marks
 from lockgate.endpoints.delta.missing import read_data, table_dead
 from lockgate.endpoints.delta.place import Place
@@ -66,25 +64,6 @@ __all__ = [
     "LayeredTable",
     "Snapshot",
 ]
-
-_KEY: Final = "lockgate.key"
-_BEGINS: Final = "lockgate.begins"
-"""In the notes of ingest: from where on it has changes."""
-_DROPPED: Final = "lockgate.dropped"
-"""In the notes of ingest: columns that the source has dropped, and where."""
-_SNAPSHOTS: Final = "lockgate.snapshots"
-"""In the notes of stable: under which its first copy was read."""
-PRUNE_EVERY: Final = 20
-"""Commits of ingest from one look for what stable has by now to the next."""
-_STATISTICS: Final = {"delta.dataSkippingNumIndexedCols": "-1"}
-"""Of all columns: unless told, Delta gives those of the first 32, and the key may be another."""
-_KEPT: Final = {"delta.enableExpiredLogCleanup": "false", **_STATISTICS}
-"""Who may still want an older state is our vacuum's to say: it knows of pins, and clocks."""
-_OF_INGEST: Final = {"delta.deletedFileRetentionDuration": "interval 1 hours", **_STATISTICS}
-"""Checkpoints name what was taken out for so long. Of ingest that is soon more than what is there,
-and our vacuum does not ask them."""
-ARCHIVE_EVERY: Final = 500
-"""Commits of ingest from one tidying of its log to the next."""
 
 
 class BatchOvertaken(Transient):
@@ -104,8 +83,7 @@ class LayeredTable:
         self.home = home
         self.stable = stable
         self.ingest = ingest
-        noted = stable.notes.get(_KEY)
-        self.key: list[str] = msgspec.json.decode(noted or "[]", type=list[str])
+        self.key = layer_notes.key_of(stable)
 
     @classmethod
     def create(
@@ -128,13 +106,11 @@ class LayeredTable:
         """
         if is_buried(place):
             raise table_dead(place)
-        notes = {_KEY: msgspec.json.encode(key).decode(), **_KEPT}
-        if awaits_copy:
-            notes[AWAITS_COPY] = "true"
+        notes = layer_notes.new_stable(key, awaits_copy=awaits_copy)
         stable = FencedTable.create(place.child(STABLE), rows, leader, position, notes, settled)
         if stable.look().dead:
             raise table_dead(place)
-        notes = {_BEGINS: str(position), **_KEPT, **_OF_INGEST}
+        notes = layer_notes.new_ingest(position)
         ingest = FencedTable.create(
             place.child(f"{INGEST}{home}"), ingest_schema(rows), dispatcher, position, notes
         )
@@ -164,8 +140,9 @@ class LayeredTable:
             with contextlib.suppress(NotFound):  # not made yet
                 ingest = FencedTable.open(place.child(f"{INGEST}{other}"))
                 rows = united(rows, ingest.schema, OURS)
-                dropped = _first(dropped, _dropped(ingest))
-        key = msgspec.json.decode(stable.notes.get(_KEY) or "[]", type=list[str])
+                more = layer_notes.columns_dropped(ingest)
+                dropped = layer_notes.first_dropped(dropped, more)
+        key = layer_notes.key_of(stable)
         joined = cls.create(place, home, rows, key, NO_TOKEN, dispatcher, position)
         joined.note_dropped(dropped)
         return joined
@@ -182,8 +159,10 @@ class LayeredTable:
     def begins(self) -> Position:
         """From where on this home has changes, as far as that is known. Where stable has not come
         so far, what lies between is another home's to bring."""
-        noted = self.ingest.notes.get(_BEGINS)
-        return int(noted) if noted else Commits(self._ingest_place).position(0) or 0
+        noted = layer_notes.begins_at(self.ingest)
+        if noted is not None:
+            return noted
+        return Commits(self._ingest_place).position(0) or 0
 
     def land(
         self,
@@ -253,14 +232,11 @@ class LayeredTable:
     def dropped(self) -> dict[str, Position]:
         """The columns that the source has dropped, and where first: rows from before still have
         their values, so no column of the same name is theirs."""
-        return _dropped(self.ingest)
+        return layer_notes.columns_dropped(self.ingest)
 
     def note_dropped(self, columns: Mapping[str, Position], token: Token | None = None) -> None:
         """The source has dropped these, there. Told again: nothing."""
-        known = self.dropped
-        both = _first(known, columns)
-        if both != known:
-            self.ingest.note(token, {_DROPPED: msgspec.json.encode(both).decode()})
+        layer_notes.note_dropped(self.ingest, columns, token)
 
     def prune(self, token: Token | None) -> int:
         """Take what stable has by now out of ingest; how many files that were.
@@ -269,32 +245,12 @@ class LayeredTable:
         gives nothing back, so however late that comes, it is as right as when it was begun. The
         table stays its owner's, and a batch of his that clashes with it lands after it.
         """
-        self.ingest.note(token, _OF_INGEST)
-        drained = self.stable.look().position
-        gone: list[DataFile] = []
-
-        def actions(_: Marks) -> list[Any] | None:
-            gone[:] = [
-                file for file in live_files(self.ingest.handle) if not may_follow(file, drained)
-            ]
-            return [removed(file) for file in gone] or None
-
-        self.ingest.commit(token, actions)
-        if gone:
-            self._archive_if_due()
-        return len(gone)
+        return pruning.prune(self, token)
 
     def prune_if_worth(self, token: Token) -> int:
         """The same, once there is something to gain: every commit costs readers a little. From time
         to time the log is made shorter as well."""
-        self._archive_if_due()
-        return 0 if self.ingest.handle.version() % PRUNE_EVERY else self.prune(token)
-
-    def _archive_if_due(self) -> None:
-        """For everybody who commits: where two take turns, one may have all the odd versions."""
-        version = self.ingest.handle.version()
-        if not version % ARCHIVE_EVERY:
-            archive(self._ingest_place, version)
+        return pruning.prune_if_worth(self, token)
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -338,8 +294,7 @@ class LayeredTable:
     def snapshots(self) -> tuple[str, ...]:
         """Of the source, under which the first copy was read; none: nobody has noted any.
         Changes up to `settled` that they have seen are in the rows."""
-        noted = self.stable.notes.get(_SNAPSHOTS)
-        return msgspec.json.decode(noted or "[]", type=tuple[str, ...])
+        return layer_notes.snapshots_of(self.stable)
 
     def land_copy(
         self,
@@ -372,14 +327,14 @@ class LayeredTable:
 
         # Under the token that lands the rows: nobody else's rows come between the two commits.
         if not self.stable.look().settled and self.snapshots != tuple(snapshots):
-            self.stable.note(token, {_SNAPSHOTS: msgspec.json.encode(snapshots).decode()})
+            layer_notes.note_snapshots(self.stable, token, snapshots)
         return self.stable.commit(token, actions, position=position, settled=settled)
 
     def follow_ingest(self, token: Token) -> Marks:
         """Give stable the columns that ingest has by now. A drain begins with it."""
         self.ingest.look()
         self.stable.look()
-        self.stable.note(token, _STATISTICS)
+        self.stable.note(token, layer_notes.STATISTICS)
         return self.stable.evolve(token, self.rows)
 
     # --- draining -------------------------------------------------------------------------------
@@ -423,15 +378,3 @@ class LayeredTable:
         """The sum of the live files of both layers, as of the last look."""
         files = [*live_files(self.stable.handle), *live_files(self.ingest.handle)]
         return sum(file.bytes for file in files)
-
-
-def _dropped(ingest: FencedTable) -> dict[str, Position]:
-    return msgspec.json.decode(ingest.notes.get(_DROPPED) or "{}", type=dict[str, Position])
-
-
-def _first(known: Mapping[str, Position], more: Mapping[str, Position]) -> dict[str, Position]:
-    """Of both, where each was dropped first."""
-    out = dict(known)
-    for name, position in more.items():
-        out[name] = min(position, out.get(name, position))
-    return out
