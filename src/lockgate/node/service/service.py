@@ -1,4 +1,4 @@
-"""One node of the service: everything put together, and what the HTTP interface asks of it.
+"""One node of the service: everything put together, its life, and what other machines ask of it.
 
     home, metastore ──► stores ──┬─► contexts ──► executor ─┐
                                  │                          ├─► process (the core) ◄──► link
@@ -7,14 +7,13 @@
 
 `start` returns when the node has joined the cluster, or says why it cannot. `stop` stops all work,
 then gives the lease back, so that others take over at once; what a killed node leaves behind they
-take over when its lease has run out.
+take over when its lease has run out. What people ask of it: `verbs`.
 """
 
 import logging
 import secrets
 import threading
 import time
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -23,17 +22,8 @@ import lockgate
 from lockgate.core.node import NodeCore
 from lockgate.model.config import CoreConfig
 from lockgate.model.diffs import DiffRecord
-from lockgate.model.documents import (
-    Endpoint,
-    EndpointReport,
-    Health,
-    HistoryEntry,
-    NodeStatus,
-    Waited,
-)
+from lockgate.model.documents import Health
 from lockgate.model.errors import LockgateError, Transient
-from lockgate.model.feed_config import FeedConfig
-from lockgate.model.feed_status import FeedPlan, FeedStatus, FeedTable
 from lockgate.model.ids import NodeId, NodeRef
 from lockgate.model.secret import Secret
 from lockgate.model.server_config import ServerConfig
@@ -69,6 +59,7 @@ from lockgate.node.service.spans import SpanDesk
 from lockgate.node.service.statuses import Statuses
 from lockgate.node.service.stores import Stores
 from lockgate.node.service.tokens import TokenDesk
+from lockgate.node.service.verbs import Verbs
 from lockgate.node.spark import SparkKeeper
 from lockgate.node.telemetry.collector import Sources
 from lockgate.node.telemetry.diffs import DiffWatch
@@ -88,7 +79,7 @@ TOKEN_FILE: Final = "token"
 _log = logging.getLogger("lockgate.node")
 
 
-class NodeService:
+class NodeService(Verbs):
     """A node, between `start` and `stop`. Implements `api.ports.Service`."""
 
     def __init__(self, config: ServerConfig, *, spark: Spark | None = None) -> None:
@@ -330,82 +321,6 @@ class NodeService:
     def carry_out(self, body: bytes) -> bytes:
         """A verb that another node was asked for."""
         return self._intake.carry_out(body, self._cluster.ask_here)
-
-    # --- api.ports.Service: people ----------------------------------------------------------------
-
-    def endpoints(self) -> list[Endpoint]:
-        return self._endpoints.all()
-
-    def endpoint(self, name: str) -> Endpoint:
-        return self._endpoints.one(name)
-
-    def add_endpoint(self, name: str, url: Secret, who: str) -> Endpoint:
-        return self._endpoints.add(name, url, who)
-
-    def test_endpoint(self, name: str) -> EndpointReport:
-        return self._endpoints.test(name)
-
-    def remove_endpoint(self, name: str, who: str) -> None:
-        self._endpoints.remove(name, who)
-
-    def feeds(self) -> list[FeedStatus]:
-        return self._statuses.all()
-
-    def feed(self, name: str) -> FeedStatus:
-        return self._statuses.one(name)
-
-    def feed_tables(self, name: str) -> list[FeedTable]:
-        return self._statuses.tables(name)
-
-    def plan_feed(self, config: FeedConfig) -> FeedPlan:
-        return self._feeds.plan(config)
-
-    def create_feed(self, config: FeedConfig, who: str) -> FeedStatus:
-        return self._feeds.create(config, who)
-
-    def pause_feed(self, name: str, who: str) -> FeedStatus:
-        return self._feeds.pause(name, who)
-
-    def resume_feed(self, name: str, who: str) -> FeedStatus:
-        return self._feeds.resume(name, who)
-
-    def remove_feed(self, name: str, who: str, force: bool = False) -> FeedStatus | None:
-        return self._feeds.remove(name, who, force)
-
-    def wait_feed(self, name: str, timeout_s: float, position: str = "") -> Waited:
-        return self._feeds.wait(name, timeout_s, position)
-
-    def resync_table(self, name: str, table: str, who: str) -> FeedStatus:
-        return self._feeds.resync(name, table, who)
-
-    def move_span(self, name: str, span: str, node: str, who: str) -> FeedStatus:
-        return self._spans.move(name, span, node, who)
-
-    def split_span(
-        self, name: str, span: str, points: Sequence[str], parts: int | None, who: str
-    ) -> FeedStatus:
-        return self._spans.split(name, span, points, parts, who)
-
-    def merge_spans(self, name: str, spans: Sequence[str], who: str) -> FeedStatus:
-        return self._spans.merge(name, spans, who)
-
-    def nodes(self) -> list[NodeStatus]:
-        return self._nodes.all()
-
-    def drain_node(self, name: str, who: str) -> NodeStatus:
-        return self._nodes.drain(name, who)
-
-    def history(self, object_: str, before: int | None, limit: int) -> list[HistoryEntry]:
-        return self._stores.history.read(object_, before, limit)
-
-    def tokens(self) -> list[AccessToken]:
-        return self._tokens.all()
-
-    def add_token(self, name: str, role: Role, who: str) -> Secret:
-        return self._tokens.add(name, role, who)
-
-    def remove_token(self, name: str, who: str) -> None:
-        self._tokens.remove(name, who)
 
 
 def _standing(core: NodeCore) -> Standing:
