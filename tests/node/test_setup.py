@@ -1,6 +1,7 @@
 """A feed's set-up that was broken off is taken up again, whatever happened at the source since."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import psycopg
@@ -9,9 +10,16 @@ import pytest
 from lockgate.endpoints.postgres.schema.create import TableDiffers
 from lockgate.endpoints.postgres.source.errors import NotOurs
 from lockgate.endpoints.postgres.source.names import slot_name
+from lockgate.model.errors import EndpointBusy
 from lockgate.store.feeds import FeedBook, FeedEntry
 from tests.support.bad_days import prepare
 from tests.support.feeds import Pair, level
+from tests.support.waiting import until
+
+_WAITS = """
+SELECT true FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+ WHERE l.locktype = 'transactionid' AND NOT l.granted AND a.datname = current_database()
+"""
 
 
 @contextmanager
@@ -91,3 +99,20 @@ def test_a_slot_that_was_not_written_down_is_made_anew(
         pair.at_source("INSERT INTO c VALUES (2)")
         level(runner)
         pair.assert_equal("public.c")
+
+
+def test_a_slot_that_is_waited_for_gives_way_to_who_changes_a_table_meanwhile(ends: Pair) -> None:
+    """The slot waits for his transaction, and he for the set-up, which holds the table still."""
+    ends.at_source("CREATE TABLE a (id int PRIMARY KEY)")
+    with psycopg.connect(ends.source) as migration, ThreadPoolExecutor(1) as pool:
+        migration.execute("INSERT INTO a VALUES (1)")
+        made = pool.submit(prepare, ends)
+        with psycopg.connect(ends.source, autocommit=True) as beside:
+            until(lambda: beside.execute(_WAITS).fetchone() or made.done(), 60.0)
+        migration.execute("SET LOCAL lock_timeout = '30s'")
+        migration.execute("ALTER TABLE a ADD COLUMN v int")
+        migration.commit()
+        with pytest.raises(EndpointBusy, match="held still"):
+            made.result(60.0)
+    prepare(ends)
+    assert _columns(ends) == [("a", "id"), ("a", "v")]

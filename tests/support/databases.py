@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from tests.support.waiting import until
@@ -33,3 +34,13 @@ def fresh_database(server: EmbeddedPostgres) -> Iterator[str]:
             (name,),
         )
         admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@contextmanager
+def left_open(url: str) -> Iterator[psycopg.Connection]:
+    """A transaction that has written, in another database of the same server."""
+    elsewhere = make_conninfo(url, dbname="postgres", application_name="nightly job")
+    with psycopg.connect(elsewhere) as connection:
+        connection.execute("SELECT pg_current_xact_id()")
+        yield connection
+        connection.rollback()

@@ -6,6 +6,7 @@ at the book once more, the book's check is taken out.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,9 +18,11 @@ from lockgate.model.feeds import FeedState
 from lockgate.model.records import FeedRecord
 from lockgate.node.feed import setup
 from lockgate.node.service import NodeService
-from lockgate.node.service.keeper import Keeper
+from lockgate.node.service.keeper import AT_ONCE, Keeper
 from lockgate.store.feeds import FeedBook, FeedEntry
+from tests.support.databases import left_open
 from tests.support.feeds import LEVEL_S, Pair
+from tests.support.waiting import until
 
 DOCUMENT = {"name": "feed", "source": "shop", "target": "copy", "tables": ["public.*"]}
 CONFIG: FeedConfig = read_config({**DOCUMENT, "flush_interval_ms": 50})
@@ -134,3 +137,25 @@ def test_a_set_up_that_fails_late_does_not_fail_a_feed_that_runs(
     assert entry is not None
     assert (entry.attempt, entry.error) == (2, "")
     assert service.wait_feed("feed", LEVEL_S).level
+
+
+def test_set_ups_that_wait_for_their_slots_hold_up_no_other_feed_and_not_the_nodes_end(
+    service: NodeService, pair: Pair
+) -> None:
+    names = [f"waits_{number}" for number in range(AT_ONCE)]
+    pair.at_source(*(f"CREATE TABLE {name} (id int PRIMARY KEY)" for name in names))
+    pair.at_target("CREATE TABLE other (id int PRIMARY KEY)")
+    keeper, home = service._keeper, service._keeper._contexts.home
+    with left_open(pair.source):
+        for name in names:
+            config = read_config({**DOCUMENT, "name": name, "tables": [f"public.{name}"]})
+            service._stores.feeds.enter(name, partial(setup.entry_of, config, home))
+        until(lambda: set(names) <= keeper.worries().keys(), LEVEL_S)
+        assert "nightly job" in service.feed(names[0]).error
+        there = {"source": "copy", "target": "shop", "tables": ["public.other"]}
+        service.create_feed(read_config({**DOCUMENT, **there}), "me")
+        assert service.wait_feed("feed", LEVEL_S).level
+        service.remove_feed(names[0], "me")
+        until(lambda: service._stores.feeds.read(names[0]) is None, LEVEL_S)
+        keeper.stop()
+    assert not keeper.running

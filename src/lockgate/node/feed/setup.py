@@ -16,6 +16,7 @@ is created later has a part: whatever it still did, it did to its own.
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 
 import msgspec
 import psycopg
@@ -23,12 +24,13 @@ import psycopg
 from lockgate.endpoints.postgres import turn
 from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.ddl import log as ddl_log
+from lockgate.endpoints.postgres.running import Running, held_up
 from lockgate.endpoints.postgres.schema import discover
 from lockgate.endpoints.postgres.source import publication, slot
 from lockgate.endpoints.postgres.source.errors import NotOurs
 from lockgate.endpoints.postgres.source.names import publication_name, slot_name
 from lockgate.endpoints.postgres.url import PostgresUrl
-from lockgate.model.errors import MissingPrivilege, StaleOwner, Transient, UsageError
+from lockgate.model.errors import EndpointBusy, MissingPrivilege, StaleOwner, Transient, UsageError
 from lockgate.model.feed_config import FeedConfig, config_from_json
 from lockgate.model.ids import TableId
 from lockgate.model.selection import check_selection, selections
@@ -43,6 +45,9 @@ DDL_TABLE = TableName("lockgate", "ddl_log")
 SLOT_GRACE_S = 5.0
 TURN_GRACE_S = 5.0
 """How long one who was outrun may take to notice, before his connection is ended."""
+
+Waits = Callable[[Running | None], None]
+"""Is told of the oldest transaction that holds a slot up, where that can be known."""
 
 
 def entry_of(config: FeedConfig, home: str, birth: int) -> FeedEntry:
@@ -73,18 +78,21 @@ def make(
     ends: Ends,
     home: str,
     began: Callable[[FeedEntry], None] = lambda _: None,
+    waits: Waits = lambda _: None,
 ) -> FeedEntry:
     """Have everything at the endpoints that the feed of this entry needs.
 
-    Raises StaleOwner when somebody else began to do the same after us. `began` is told of every
-    attempt: who has something to say of one has to know which it was.
+    Raises StaleOwner when somebody else began to do the same after us, or the feed is removed. As
+    long as the slot waits for transactions to end, this is looked for each second, and `waits` is
+    told; what that one raises ends the attempt. `began` is told of every attempt: who has something
+    to say of one has to know which it was.
     """
     for _ in range(ATTEMPTS):
         if entry.start is not None:
             return entry
         entry = book.begin_attempt(entry)
         began(entry)
-        entry = _made(book, config, entry, ends, home)
+        entry = _made(book, config, entry, ends, home, waits)
     raise Transient(
         "the source's tables keep changing",
         object_=config.name,
@@ -124,14 +132,19 @@ def _essence(config: FeedConfig) -> tuple[object, ...]:
     )
 
 
-def _made(book: FeedBook, config: FeedConfig, entry: FeedEntry, ends: Ends, home: str) -> FeedEntry:
+def _made(
+    book: FeedBook, config: FeedConfig, entry: FeedEntry, ends: Ends, home: str, waits: Waits
+) -> FeedEntry:
     """One attempt. Without a start, somebody changed a table while it was described."""
     with connect(ends.source, purpose=f"setup {config.name}", autocommit=True) as connection:
         chosen = choose(connection, config)
         entry = prepare(book, ends.target, config, entry, chosen, home)
         logged = _install_log(connection)
+        still_wanted = partial(
+            _check_waiting, book, entry, ends.source, connection.info.backend_pid, waits
+        )
         with discover.hold_still(connection, [each.definition.table for each in chosen]):
-            entry = _prepare_source(book, ends.source, config, entry, chosen, logged)
+            entry = _prepare_source(book, ends.source, config, entry, chosen, logged, still_wanted)
         if entry.start is not None and logged and _missed(connection, entry, chosen):
             entry = msgspec.structs.replace(entry, start=None)
         try:
@@ -141,6 +154,29 @@ def _made(book: FeedBook, config: FeedConfig, entry: FeedEntry, ends: Ends, home
             slot.drop(connection, entry.slot, SLOT_GRACE_S)
             raise
     return entry
+
+
+def _check_waiting(
+    book: FeedBook, entry: FeedEntry, source: PostgresUrl, holder: int, waits: Waits
+) -> None:
+    """Raise when the slot is not to be waited for any longer.
+
+    Whoever removes the feed waits for this attempt. And whoever waits for a table that `holder`
+    holds still may be the very one that the slot waits for: the server sees no deadlock in that,
+    and everybody else waits behind him.
+    """
+    with contextlib.suppress(Transient):  # a book that cannot be asked has not said no
+        book.check_attempt(entry)
+    oldest, in_the_way = held_up(source, holder)
+    if in_the_way:
+        raise EndpointBusy(
+            "somebody waits for a table that is held still for the feed's slot",
+            object_=entry.feed,
+            hint="it is tried again when the change of the table is over"
+            + (f"; the slot waits for {oldest}" if oldest is not None else ""),
+            operation="set up a feed",
+        )
+    waits(oldest)
 
 
 def _missed(connection: psycopg.Connection, entry: FeedEntry, chosen: list[Chosen]) -> bool:
@@ -193,6 +229,7 @@ def _prepare_source(
     entry: FeedEntry,
     chosen: list[Chosen],
     logged: bool,
+    still_wanted: Callable[[], None],
 ) -> FeedEntry:
     """Publication and slot, while the tables are held still."""
     with (
@@ -213,7 +250,7 @@ def _prepare_source(
                     connection, config.name, entry.publication, config.tables, config.rows
                 )
         _drop_slots(connection, entry.former_slots)
-        made = slot.create(connection, entry.slot)
+        made = slot.create(connection, entry.slot, still_wanted)
     shapes: dict[TableId, TableShape] = {each.definition.table.id: each.shape for each in chosen}
     return msgspec.structs.replace(
         entry,

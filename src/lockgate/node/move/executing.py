@@ -80,8 +80,8 @@ class MoveExecutor(Carrier[MoveEvent]):
             job = self._make_job(self._entry, run, lambda: self._is_stopped(run.number))
             done = verb(job)(job)
         except Stopped:
-            trouble = MoveTrouble("it was stopped")
-            return StepEnded(run.number, run.step, StepOutcome.FAILED, trouble=trouble)
+            # What was in its way is what the attempt before has said.
+            return StepEnded(run.number, run.step, StepOutcome.FAILED)
         except LockgateError as error:
             trouble = MoveTrouble(str(error), error.hint)
             return StepEnded(run.number, run.step, _outcome(run, error), trouble=trouble)

@@ -15,6 +15,9 @@ decided by. The book and the coordinator know feeds by their births, and refuse 
 that is gone; attempts at a set-up are numbered; the change log knows epochs; and at the source
 every feed has names of its own, never to be used by another one.
 
+A set-up may wait for ever for its slot, for the sake of somebody's open transaction. It says so,
+holds up no other feed meanwhile, and ends when the feed is removed or this node stops.
+
 What cannot succeed until somebody acts is written into the book and left alone until the feed is
 resumed; anything else is tried again, after growing pauses.
 """
@@ -26,6 +29,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
+from lockgate.endpoints.postgres.running import Running
 from lockgate.model.errors import LockgateError, StaleOwner, Terminal
 from lockgate.model.events import CreateFeed, RemoveFeed
 from lockgate.model.feeds import FeedSpec, FeedState
@@ -36,6 +40,7 @@ from lockgate.node.feed.running import backoff_s, told
 from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.contexts import Contexts, config_of
 from lockgate.node.service.forcing import GONE, LEFT, SEPARATOR, left_at_source
+from lockgate.node.service.places import Places
 from lockgate.node.service.remarks import Worry
 from lockgate.node.service.stores import Stores
 from lockgate.node.telemetry.lines import Lines
@@ -51,6 +56,8 @@ GOODBYE_S: Final = 5.0
 POLL_S: Final = 0.05
 AT_ONCE: Final = 4
 """Feeds that are set up or cleared away side by side."""
+WAITING_MAX: Final = 64
+"""Feeds that wait for a slot beside them."""
 
 _lines = Lines("lockgate.keeper")
 
@@ -63,6 +70,8 @@ class _Case:
     attempts: int = 0
     not_before_s: float = 0.0
     worry: Worry | None = None
+    give_back: Callable[[], None] = lambda: None
+    """The place at which it is worked on, early."""
 
 
 class Keeper:
@@ -80,7 +89,8 @@ class Keeper:
         """The last look failed, and that was told."""
         self._removing: set[FeedId] = set()
         """Whose removal was told."""
-        self._workers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="keeper")
+        self._workers = ThreadPoolExecutor(AT_ONCE + WAITING_MAX, "keeper")
+        self._places = Places(AT_ONCE)
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
     def start(self) -> None:
@@ -173,13 +183,17 @@ class Keeper:
         case.running = self._workers.submit(self._do, feed, case, work)
 
     def _do(self, feed: FeedId, case: _Case, work: Callable[[], None]) -> None:
+        with self._places.one() as case.give_back:
+            self._do_here(feed, case, work)
+
+    def _do_here(self, feed: FeedId, case: _Case, work: Callable[[], None]) -> None:
         try:
-            if not self._cluster.leads:
-                return  # it has waited for a thread too long: it is somebody else's by now
+            if self._stopping.is_set() or not self._cluster.leads:
+                return  # it has waited for a place too long: it is somebody else's by now
             work()
             case.attempts, case.worry = 0, None
         except StaleOwner:
-            return  # somebody else does it, or the book has changed: the next look tells
+            case.worry = None  # somebody else does it, or the book has changed: the next look tells
         except Exception as error:
             case.attempts += 1
             case.not_before_s = time.monotonic() + backoff_s(case.attempts)
@@ -198,15 +212,31 @@ class Keeper:
         config = config_of(entry)
         _lines.info("a feed is set up", feed=entry.feed, next="publication, slot, target's tables")
         begun = [entry]
+
+        def waits(oldest: Running | None) -> None:
+            self._waits(entry.feed, oldest)
+
         try:
             ends, home = self._contexts.ends(config), self._contexts.home
-            made = setup.make(self._stores.feeds, entry, config, ends, home, begun.append)
+            made = setup.make(self._stores.feeds, entry, config, ends, home, begun.append, waits)
         except StaleOwner:
             raise
         except Terminal as error:
             self._stores.feeds.fail(begun[-1], told(error))
             raise
         self._create(made)
+
+    def _waits(self, feed: FeedId, oldest: Running | None) -> None:
+        """A set-up waits for its slot. Whoever waits for the feed is told for whom."""
+        if self._stopping.is_set():
+            raise StaleOwner("the node stops", object_=feed, hint="nothing: it goes on elsewhere")
+        case = self._cases.get(feed)
+        if case is None:
+            return
+        case.give_back()
+        if oldest is not None:
+            what = f"its replication slot waits for a transaction to end: {oldest}"
+            case.worry = Worry(what, oldest.hint)
 
     def _create(self, entry: FeedEntry) -> None:
         assert entry.start is not None

@@ -9,6 +9,7 @@ import pytest
 from lockgate.endpoints.postgres.source import slot
 from lockgate.endpoints.postgres.source.errors import NoSlotLeft, NotOurs, SlotBusy, SlotLost
 from lockgate.endpoints.postgres.source.stream import Stream
+from lockgate.model.errors import StaleOwner
 from tests.support.changes import Place
 from tests.support.waiting import until
 
@@ -23,6 +24,23 @@ def test_a_new_slot_stands_where_the_log_was(here: Place) -> None:
 def test_making_it_again_finds_it(here: Place) -> None:
     here.write(1)
     assert slot.create(here.connection, here.slot).confirmed == here.start
+
+
+def test_a_slot_that_nobody_wants_any_more_is_not_waited_for(here: Place) -> None:
+    asked = []
+
+    def still_wanted() -> None:
+        asked.append(True)
+        if len(asked) > 1:
+            raise StaleOwner("the feed is removed", object_="x", hint="x")
+
+    name = f"{here.slot}_2"
+    with psycopg.connect(here.url.to_wire().decode(), dbname="postgres") as holder:
+        holder.execute("SELECT pg_current_xact_id()")
+        with pytest.raises(StaleOwner, match="removed"):
+            slot.create(here.connection, name, still_wanted)
+        assert len(asked) == 2
+        assert slot.read(here.connection, name) is None
 
 
 def test_it_advances_and_does_not_go_back(here: Place) -> None:

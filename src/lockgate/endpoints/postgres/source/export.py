@@ -23,6 +23,7 @@ from psycopg import sql
 from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.copy.snapshot import SOURCE_OPTIONS
 from lockgate.endpoints.postgres.faults import fault, faults
+from lockgate.endpoints.postgres.running import oldest
 from lockgate.endpoints.postgres.source.errors import NoSlotLeft
 from lockgate.endpoints.postgres.source.names import slot_name, temporary_slot_name
 from lockgate.endpoints.postgres.source.session import open_reader
@@ -35,14 +36,6 @@ from lockgate.model.value import Value
 __all__ = ["Exported", "export", "exported_at_a_position", "held_session"]
 
 _OPERATION: Final = "take a snapshot at a position"
-
-_OLDEST: Final = """
-SELECT format('session %s (%s), open for %s s', pid,
-              coalesce(nullif(application_name, ''), usename, 'no name'),
-              round(extract(epoch FROM clock_timestamp() - xact_start)))
-  FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
- ORDER BY xact_start LIMIT 1
-"""
 
 
 class Exported(Value, frozen=True):
@@ -128,17 +121,12 @@ def _make_slot(
 
 
 def _too_long(url: PostgresUrl, timeout_s: float, error: BaseException) -> EndpointBusy:
-    with (
-        connect(url, purpose="look", autocommit=True) as connection,
-        faults(object_=url.label, operation=_OPERATION),
-    ):
-        row = connection.execute(_OLDEST).fetchone()
-    who = "somebody" if row is None else row[0]
+    who = oldest(url)
     return EndpointBusy(
-        f"a transaction at the source did not end within {timeout_s:g} s: {who}",
+        f"a transaction at the source did not end within {timeout_s:g} s: {who or 'somebody'}",
         object_=url.label,
         hint="end that transaction, or try again when it is over: until then no position of the "
-        "log has a snapshot",
+        "log has a snapshot" + (f"; {who.hint}" if who is not None else ""),
         operation=_OPERATION,
         cause=error,
     )

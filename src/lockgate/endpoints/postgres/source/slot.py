@@ -10,7 +10,10 @@ and then ends that connection, if it is one of Lockgate's. That is safe whoever 
 only confirmed after the change log is durable, under a fence of its own.
 """
 
+import contextlib
+import threading
 import time
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import psycopg
@@ -20,6 +23,7 @@ from psycopg.rows import class_row
 from lockgate.endpoints.postgres.faults import faults
 from lockgate.endpoints.postgres.source.errors import NoSlotLeft, NotOurs, SlotBusy, SlotLost
 from lockgate.endpoints.postgres.source.names import PREFIX
+from lockgate.model.errors import LockgateError
 from lockgate.model.positions import Position
 from lockgate.model.value import Value
 
@@ -40,6 +44,9 @@ _PLUGIN: Final = "pgoutput"
 _POLL_S: Final = 0.05
 _ENDING_S: Final = 10.0
 """How long the server may take to end a connection that it was told to end."""
+
+_LOOK_S: Final = 1.0
+"""So often who waits for a slot is asked whether he still wants it."""
 
 _LOST_HINT: Final = (
     "changes are missing that no longer can be had: remove the feed and create it anew, which "
@@ -122,15 +129,22 @@ def slot_lost(what: str, name: str, cause: BaseException | str | None = None) ->
     return SlotLost(what, object_=name, hint=_LOST_HINT, operation="read changes", cause=cause)
 
 
-def create(connection: psycopg.Connection, name: str) -> SlotState:
+def create(
+    connection: psycopg.Connection, name: str, still_wanted: Callable[[], None] = lambda: None
+) -> SlotState:
     """Make the slot, or find it made: a successor repeats what its predecessor may have done.
 
-    The position from which it sends is `confirmed`. The server waits for all running
-    transactions to end before it knows a position, which may take long.
+    The position from which it sends is `confirmed`. The server waits for all running transactions
+    to end before it knows a position, however long they are left open. `still_wanted` is asked
+    meanwhile, on a thread of its own: what it raises calls the wait off and is raised here. By then
+    there is no slot, or one that nobody has read from.
     """
     _refuse_foreign(connection, name)
     try:
-        with faults(object_=name, operation="create a slot"):
+        with (
+            _called_off(connection, still_wanted),
+            faults(object_=name, operation="create a slot"),
+        ):
             connection.execute(
                 "SELECT pg_create_logical_replication_slot(%s, %s, false, false)", (name, _PLUGIN)
             )
@@ -148,6 +162,38 @@ def create(connection: psycopg.Connection, name: str) -> SlotState:
         if not isinstance(cause, pg.DuplicateObject):
             raise
     return check(connection, name)
+
+
+@contextlib.contextmanager
+def _called_off(connection: psycopg.Connection, still_wanted: Callable[[], None]) -> Iterator[None]:
+    """Cancel the statement in the block once it is not wanted any more, and raise why."""
+    over = threading.Event()
+    why: list[Exception] = []
+
+    def watch() -> None:
+        while not over.wait(_LOOK_S):
+            try:
+                if not why:
+                    still_wanted()
+            except Exception as error:
+                why.append(error)
+            if why:
+                # Again and again: one that comes before the statement has begun cancels nothing.
+                with contextlib.suppress(psycopg.Error):
+                    connection.cancel_safe()
+
+    watcher = threading.Thread(target=watch, name="slot wanted", daemon=True)
+    watcher.start()
+    try:
+        yield
+    except LockgateError:
+        if not why:
+            raise
+    finally:
+        over.set()
+        watcher.join()  # what it still cancelled would be the next statement
+    if why:
+        raise why[0]
 
 
 def advance(connection: psycopg.Connection, name: str, to: Position) -> None:
