@@ -20,6 +20,7 @@ _SETTINGS = {
     "max_connections": 60,
     "max_replication_slots": 20,
     "max_wal_senders": 20,
+    "max_prepared_transactions": 8,
 }
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from lockgate.endpoints.postgres.cutover import guards
-from lockgate.model.errors import LockgateError
+from lockgate.model.errors import Conflict, LockgateError
 from lockgate.model.moves import Command, MoveOrder, MoveState
 from lockgate.node.service import NodeService
 from lockgate.node.service.moves import RolledBack
@@ -19,6 +20,7 @@ from tests.support.waiting import until
 
 SOON_S = 60.0
 SHORT = order(Command.SWITCH, 6.0, max_lag_ms=60_000)
+_OLD = "SELECT true FROM pg_stat_activity WHERE pid = %s AND xact_start < now() - interval '6 s'"
 
 
 def _has_slots(url: str) -> bool:
@@ -43,6 +45,36 @@ def _goes_on(moved: Moved, note: str) -> None:
     assert (status.state, status.traffic, status.step) == (MoveState.RUNNING, "source", "")
     moved.pair.at_source(f"INSERT INTO orders (note) VALUES ('{note}')")
     until(lambda: notes(moved.pair.target)[-1] == note, SOON_S, 0.1)
+
+
+def test_an_old_transaction_at_the_taking_server_is_refused_before_anybody_is_held_up(
+    moved: Moved,
+) -> None:
+    with left_open(moved.pair.target) as holder:
+        pid = holder.info.backend_pid
+        with psycopg.connect(moved.pair.target, autocommit=True) as beside:
+            until(lambda: beside.execute(_OLD, (pid,)).fetchone(), SOON_S, 0.1)
+        with pytest.raises(Conflict, match=r"nightly job.* postgres") as refused:
+            _commanded(moved.service, SHORT)
+        assert not isinstance(refused.value, RolledBack)
+        assert f"pg_terminate_backend({pid})" in refused.value.hint
+        _goes_on(moved, "while it is open")
+
+
+def test_a_prepared_transaction_at_the_taking_server_is_refused(moved: Moved) -> None:
+    elsewhere = make_conninfo(moved.pair.target, dbname="postgres")
+    with psycopg.connect(elsewhere, autocommit=True) as connection:
+        connection.execute("BEGIN")
+        connection.execute("SELECT pg_current_xact_id()")
+        connection.execute("PREPARE TRANSACTION 'the nightly one'")
+        try:
+            with pytest.raises(Conflict, match=r"'the nightly one'.* postgres") as refused:
+                _commanded(moved.service, SWITCH)
+        finally:
+            connection.execute("ROLLBACK PREPARED 'the nightly one'")
+    assert not isinstance(refused.value, RolledBack)
+    assert "ROLLBACK PREPARED" in refused.value.hint
+    _goes_on(moved, "after the prepared one")
 
 
 def test_one_that_begins_behind_the_check_has_the_switch_put_back_and_leaves_nothing_stuck(

@@ -72,7 +72,8 @@ def check(job: Job) -> Done:
             hint=f"wait for it: lockgate move watch {job.entry.move}",
         )
     giving, taking = job.url(job.giving), job.url(job.taking)
-    found = flip_findings(giving, taking, job.tables, own=[feed])
+    within_s = job.run.order.timeout_ms / 1000
+    found = flip_findings(giving, taking, job.tables, own=[feed], within_s=within_s)
     if not any(each.severity is Severity.ERROR for each in found):
         # What would refuse the feed back is said now, and not when writers wait for it.
         found += job.feeds.obstacles(_back_config(job))

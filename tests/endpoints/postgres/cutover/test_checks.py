@@ -20,8 +20,9 @@ from lockgate.model.findings import Finding, Severity
 from lockgate.model.moves import Disposal
 from lockgate.model.tables import TableName
 from tests.endpoints.postgres.cutover.side import ODD
-from tests.support.databases import fresh_database
+from tests.support.databases import fresh_database, left_open
 from tests.support.roles import role
+from tests.support.waiting import until
 
 T = TableName("public", "t")
 ODDLY = TableName("public", ODD)
@@ -317,3 +318,35 @@ def test_a_table_that_is_gone_is_told(switched: Pair) -> None:
     found = switched.completed(Disposal.RENAME)
     assert errors(found) == {}
     assert one(found, "no-table").severity is Severity.WARNING
+
+
+# --- who would hold up the way back ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_an_old_transaction_in_another_database_is_an_error_whether_its_age_is_told_or_not(
+    pair: Pair, told: bool
+) -> None:
+    with role(pair.target) as (_, stranger), left_open(pair.target):
+
+        def found() -> list[Finding]:
+            url = pair.target if told else stranger
+            return flip_findings(pair.source, url, [T], within_s=6.0)
+
+        if told:
+            until(lambda: "open-transaction" in errors(found()), 30.0, 0.1)
+        last = one(found(), "open-transaction")
+    assert last.severity is Severity.ERROR
+    assert "nightly job, database postgres" in last.what
+
+
+def test_prepared_transactions_are_errors_but_for_those_that_end_at_once(pair: Pair) -> None:
+    with left_open(pair.target) as holder:
+        holder.execute("PREPARE TRANSACTION 'o''clock'")
+        try:
+            found = one(pair.flipped(), "prepared")
+        finally:
+            holder.autocommit = True
+            holder.execute("ROLLBACK PREPARED 'o''clock'")
+    assert found.severity is Severity.ERROR
+    assert "ROLLBACK PREPARED 'o''clock'" in found.hint

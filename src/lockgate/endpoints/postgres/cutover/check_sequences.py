@@ -6,6 +6,7 @@ import psycopg
 
 from lockgate.endpoints.postgres.check import error, ok, warning
 from lockgate.endpoints.postgres.connect import connect
+from lockgate.endpoints.postgres.faults import faults
 from lockgate.endpoints.postgres.schema.definitions import SequenceDefinition, TableDefinition
 from lockgate.endpoints.postgres.schema.discover import describe
 from lockgate.endpoints.postgres.schema.sequences import SequenceState, read_sequences
@@ -35,7 +36,10 @@ def carried(giving: Url, taking: Url, tables: Sequence[TableName]) -> list[Findi
     try:
         with connect(giving, purpose="move test", autocommit=True) as connection:
             here = _sequences(connection, tables)
-        with connect(taking, purpose="move test", autocommit=True) as connection:
+        with (
+            connect(taking, purpose="move test", autocommit=True) as connection,
+            faults(object_=PostgresUrl.parse(taking).label, operation="test"),
+        ):
             there = _definitions(describe(connection, tables))
             named = {name for name in _names(here) if _is_there(connection, name)}
     except LockgateError as failed:

@@ -22,6 +22,7 @@ from lockgate.endpoints.postgres.cutover.check_sequences import (
     carried,
     near_their_end,
 )
+from lockgate.endpoints.postgres.cutover.delays import delaying
 from lockgate.endpoints.postgres.cutover.relations import relations
 from lockgate.endpoints.postgres.faults import faults
 from lockgate.endpoints.postgres.schema.identifiers import identifier
@@ -103,9 +104,15 @@ def _target(
 
 
 def flip_findings(
-    giving: Url, taking: Url, tables: Sequence[TableName], *, own: Collection[FeedId] = ()
+    giving: Url,
+    taking: Url,
+    tables: Sequence[TableName],
+    *,
+    own: Collection[FeedId] = (),
+    within_s: float = 30.0,
 ) -> list[Finding]:
-    """Whether the traffic can go from one side to the other now. `own`: feeds of this very move."""
+    """Whether the traffic can go from one side to the other now. `own`: feeds of this very move;
+    `within_s`: how long writers may be held up."""
 
     def at_giving(cursor: Cursor) -> Iterator[Finding]:
         found = relations(cursor, tables, skip_missing=True)
@@ -124,6 +131,7 @@ def flip_findings(
         yield from looks.not_guarded(cursor, found)
         yield from looks.subscribed(cursor, found)
         yield from looks.fed(cursor, tables, own)
+        yield from delaying(cursor, PostgresUrl.parse(taking).label, within_s)
 
     found = [
         *check_target(taking, targets=tables),
