@@ -8,8 +8,12 @@ import pytest
 from lockgate.endpoints.postgres.cutover import prepare
 from lockgate.endpoints.postgres.source import slot
 from lockgate.model.errors import Conflict, EndpointRefused
-from lockgate.model.moves import MoveState
+from lockgate.model.move_events import StepEnded, StepOutcome
+from lockgate.model.move_instructions import RunStep
+from lockgate.model.moves import MoveState, Step
 from lockgate.node.feed import setup
+from lockgate.node.move.executing import MoveExecutor
+from lockgate.node.move.job import Done
 from lockgate.node.service import NodeService
 from lockgate.store.feeds import FeedEntry
 from tests.support.bad_days import built_no_further
@@ -26,6 +30,7 @@ from tests.support.moves import (
     left_behind,
     notes,
 )
+from tests.support.waiting import until
 
 
 def test_there_and_back_and_there_again_and_completed(service: NodeService, pair: Pair) -> None:
@@ -157,6 +162,32 @@ def test_of_tables_that_a_broken_off_set_up_has_made_a_cancel_drops_those_withou
     assert service.moves.command("orders", CANCEL, "test").verdict == "done"
     assert notes(pair.target) == ["mine"]
     assert pair.ask_target("SELECT to_regclass('visits')") == [(None,)]
+    assert left_behind(pair) == {}
+
+
+def test_a_cancel_whose_record_of_the_stop_is_lost_still_knows_what_the_move_has_made(
+    service: NodeService, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_slots(*_: object) -> slot.SlotState:
+        raise EndpointRefused("all slots are in use", object_="shop", hint="drop one")
+
+    monkeypatch.setattr(slot, "create", out_of_slots)
+    assert service.moves.create(CONFIG, "test").state is MoveState.ERROR
+    book, done, lost = service._stores.feeds, MoveExecutor._done, []
+
+    def lose(executor: MoveExecutor, run: RunStep, it: Done) -> StepEnded:
+        if run.step is not Step.STOP or lost:
+            return done(executor, run, it)
+        lost.append(it)
+        entry = book.read("orders--0")
+        if entry is not None and entry.removing:  # and nobody waits for who has died
+            until(lambda: book.read("orders--0") is None, 60.0)
+        return StepEnded(run.number, run.step, StepOutcome.FAILED)
+
+    monkeypatch.setattr(MoveExecutor, "_done", lose)
+    assert service.moves.command("orders", CANCEL, "test").verdict == "done"
+    assert lost
+    assert pair.ask_target("SELECT to_regclass('orders')") == [(None,)]
     assert left_behind(pair) == {}
 
 

@@ -156,16 +156,16 @@ def check_cancel(job: Job) -> Done:
 
 def stop(job: Job) -> Done:
     """Stop the feed, its tokens void: nobody applies any more. One that is not even set up has no
-    tokens, and gets none: it is on its way out first. What it has made is known only until then."""
+    tokens, and gets none. What it has made is recorded here: once it is removed, nobody knows."""
     feed = job.facts.feed
-    if job.feeds.entry(feed) is not None and job.feeds.record(feed) is not None:
-        job.feeds.pause(job.entry, job.run.keeper, feed)
-        return Done(f"the feed {feed} is stopped")
-    entry = job.feeds.begin_removal(job.entry, job.run.keeper, feed)
+    entry = job.feeds.break_off(job.entry, job.run.keeper, feed)
     if entry is None:
         return Done("there is no feed", job.facts.changed(made=()))
-    made = entry.making if entry.start is None else None
-    return Done(f"the feed {feed} was not set up", job.facts.changed(made=made))
+    if entry.start is None:
+        return Done(f"the feed {feed} was not set up", job.facts.changed(made=entry.making))
+    if job.feeds.record(feed) is not None:
+        job.feeds.pause(job.entry, job.run.keeper, feed)
+    return Done(f"the feed {feed} is stopped")
 
 
 def drop_copies(job: Job) -> Done:

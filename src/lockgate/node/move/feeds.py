@@ -44,6 +44,7 @@ __all__ = ["MoveFeeds", "feed_config"]
 
 HISTORY_LOOK: Final = 20
 """Entries about a feed since its removal began: there are two."""
+BROKEN_OFF: Final = "its set-up was broken off, because the move is cancelled"
 FLUSH_MS: Final = 50
 """Changes of a move's feed wait for others no longer than this: people wait for the last of them
 while writes are blocked."""
@@ -210,30 +211,49 @@ class MoveFeeds:
         check = kept_by(move.move, move.birth, keeper)
         return self._stores.feeds.change(feed, lambda entry: entry, check).birth
 
+    def break_off(self, move: MoveEntry, keeper: int, feed: FeedId) -> FeedEntry | None:
+        """Have it recorded, under this keeper's number, that a set-up comes no further which is not
+        finished. Answers how far it came. None: there is no such feed."""
+
+        def stay(now: FeedEntry) -> FeedEntry:
+            if now.start is not None or now.removing or now.error == BROKEN_OFF:
+                return now
+            return msgspec.structs.replace(now.next_attempt(), error=BROKEN_OFF)
+
+        return self._change(move, keeper, feed, stay)
+
     def begin_removal(
         self, move: MoveEntry, keeper: int, feed: FeedId, *, gives_up_sink: bool = False
-    ) -> FeedEntry | None:
-        """Have it recorded that the feed is to be removed, under this keeper's number. Answers how
-        far its set-up came: it comes no further. None: there is no such feed. With `gives_up_sink`
-        it goes also if nobody answers where it ends; its source is waited for all the same."""
-        entry = self.entry(feed)
-        if entry is None:
-            return None
-        if entry.move != move.move:
-            raise StaleOwner(
-                "the feed is not the move's", object_=feed, hint="nothing: it was removed before"
-            )
+    ) -> None:
+        """Have it recorded that the feed is to be removed, under this keeper's number, if there is
+        one. With `gives_up_sink` it goes also if nobody answers where it ends; its source is waited
+        for all the same."""
+        entry = self._of(move, feed)
         by_force = {"forced": True, "keeps_source": True} if gives_up_sink else {}
-        if gives_up_sink and not entry.forced:
+        if entry is not None and gives_up_sink and not entry.forced:
             # Where the history is read from, for what this removal has left (`left_behind`).
             detail = f"by force, for the move {move.move}"
             self._stores.history.write("keeper", "feed remove", feed, detail, "recorded")
-        entry = self._stores.feeds.change(
-            feed,
-            lambda now: msgspec.structs.replace(now, removing=True, **by_force),
-            kept_by(move.move, move.birth, keeper),
+        self._change(
+            move, keeper, feed, lambda now: msgspec.structs.replace(now, removing=True, **by_force)
         )
         self._keeper.knock(feed)
+
+    def _change(
+        self, move: MoveEntry, keeper: int, feed: FeedId, how: Callable[[FeedEntry], FeedEntry]
+    ) -> FeedEntry | None:
+        """The move's feed as it is then, under this keeper's number. None: there is none."""
+        if self._of(move, feed) is None:
+            return None
+        return self._stores.feeds.change(feed, how, kept_by(move.move, move.birth, keeper))
+
+    def _of(self, move: MoveEntry, feed: FeedId) -> FeedEntry | None:
+        """The feed, which is the move's."""
+        entry = self.entry(feed)
+        if entry is not None and entry.move != move.move:
+            raise StaleOwner(
+                "the feed is not the move's", object_=feed, hint="nothing: it was removed before"
+            )
         return entry
 
     def left_behind(self, feed: FeedId) -> tuple[str, ...]:
