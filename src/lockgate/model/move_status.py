@@ -57,7 +57,8 @@ class MoveStatus:
     """The one that is under way; empty when no command is."""
     steps: tuple[MoveStep, ...]
     traffic: str
-    """`source`, `target`, or `blocked` while nobody can write at either side."""
+    """`source`, `target`, or `blocked` while nobody can write at either side, or a hook holds the
+    traffic."""
     lag_s: float | None
     copy: CopyProgress
     forward: MoveFeed | None = None

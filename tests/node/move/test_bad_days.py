@@ -178,6 +178,19 @@ def test_a_hook_is_run_once_before_and_once_after_each_flip(bad: Bad) -> None:
     bad.goes_on()
 
 
+def test_traffic_is_said_to_be_blocked_as_long_as_the_hook_holds_it(bad: Bad) -> None:
+    bad.hook("undo", "while test -e stays; do sleep 0.05; done\n")
+    stays = bad.folder / "stays"
+    stays.touch()
+    with bad.held(order(Command.SWITCH, 2.0, max_lag_ms=60_000)) as asking:
+        assert bad.state()[1] == "blocked"
+        until(lambda: "undo shop" in bad.said(), SOON_S)
+        assert bad.state()[1] == "blocked"
+        stays.unlink()
+    asking.ended()
+    bad.goes_on()
+
+
 def test_a_hook_that_fails_before_the_point_of_no_return_puts_the_flip_back(bad: Bad) -> None:
     bad.hook("before", "echo no such pool >&2; exit 3\n")
     with pytest.raises(RolledBack, match="no such pool"):

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import psycopg
 import pytest
 
 from lockgate.endpoints.postgres.cutover import prepare
@@ -140,7 +141,9 @@ def test_a_table_that_somebody_loaded_before_the_feed_was_set_up_outlives_a_canc
         return make(*given)
 
     monkeypatch.setattr(setup, "make", held_up)
-    assert service.moves.create(CONFIG, "test").state is MoveState.ERROR
+    status = service.moves.create(CONFIG, "test")
+    assert status.state is MoveState.ERROR
+    assert "lockgate move cancel orders" in status.next_steps
     assert service.moves.command("orders", CANCEL, "test").verdict == "done"
     assert len(notes(pair.target)) == 200
     assert left_behind(pair) == {}
@@ -188,6 +191,20 @@ def test_a_cancel_whose_record_of_the_stop_is_lost_still_knows_what_the_move_has
     assert service.moves.command("orders", CANCEL, "test").verdict == "done"
     assert lost
     assert pair.ask_target("SELECT to_regclass('orders')") == [(None,)]
+    assert left_behind(pair) == {}
+
+
+def test_a_move_whose_feed_has_failed_can_be_cancelled_and_says_so(
+    service: NodeService, pair: Pair
+) -> None:
+    copied(service)
+    entry = service._stores.feeds.read("orders--0")
+    assert entry is not None
+    with psycopg.connect(pair.source, autocommit=True) as connection:
+        until(lambda: slot.drop(connection, entry.slot, 0.0), 60.0)
+    until(lambda: service.moves.one("orders").state is MoveState.ERROR, 60.0, 0.1)
+    assert "lockgate move cancel orders" in service.moves.one("orders").next_steps
+    assert service.moves.command("orders", CANCEL, "test").verdict == "done"
     assert left_behind(pair) == {}
 
 

@@ -85,7 +85,7 @@ class MoveStatuses:
             state=state,
             step=next((each.step.value for each in record.steps if each.state in _ACTING), ""),
             steps=tuple(map(_step, record.steps)),
-            traffic=BLOCKED if _is_blocked(record) else record.traffic.value,
+            traffic=BLOCKED if _is_blocked(entry) else record.traffic.value,
             lag_s=None if feed is None else feed.lag_s,
             copy=_copy(feed, copied),
             forward=None if back else shown,
@@ -154,13 +154,15 @@ def _state(entry: MoveEntry, feed: FeedStatus | None, copied: bool) -> MoveState
     return MoveState.RUNNING if copied and record.ended else MoveState.COPYING
 
 
-def _is_blocked(record: MoveRecord) -> bool:
-    """Nobody can write at either side, or may not for the next moments."""
-    if record.ended:
+def _is_blocked(entry: MoveEntry) -> bool:
+    """Nobody can write at either side, or may not for the next moments: a guard is on, or a hook
+    holds the traffic."""
+    if entry.record.ended:
         return False
-    states = {each.step: each.state for each in record.steps}
-    blocked = states.get(Step.BLOCK) in _BLOCKING
-    return blocked and states.get(Step.OPEN) is not StepState.DONE
+    states = {each.step: each.state for each in entry.record.steps}
+    holding = (Step.HOOK_BEFORE, Step.BLOCK) if entry.config.hook else (Step.BLOCK,)
+    held = any(states.get(step) in _BLOCKING for step in holding)
+    return held and states.get(Step.OPEN) is not StepState.DONE
 
 
 def _step(each: StepRecord) -> MoveStep:
@@ -212,6 +214,10 @@ def _next_steps(
 ) -> tuple[str, ...]:
     name, record = entry.move, entry.record
     hints = (hint,) if hint else ()
+    can_end = record.traffic is Side.SOURCE and (
+        record.ended or record.order.command is Command.CREATE
+    )
+    cancel = (f"lockgate move cancel {name}",) if can_end else ()
     match state:
         case MoveState.COPYING:
             return (f"lockgate move watch {name}", f"lockgate move cancel {name}")
@@ -232,10 +238,10 @@ def _next_steps(
                 f"lockgate move reverse {name}",
             )
         case MoveState.ERROR if record.stuck:
-            return (*hints, f"when that is done: {again(record)}", *_without(entry))
+            return (*hints, f"when that is done: {again(record)}", *cancel, *_without(entry))
         case MoveState.ERROR:
             steps = () if feed is None else feed.next_steps
-            return (*hints, *steps)
+            return (*hints, *steps, *cancel)
         case MoveState.COMPLETED | MoveState.CANCELLED:
             return (TURNED_UP,) if record.facts.left else ("nothing: it is over",)
         case _:
