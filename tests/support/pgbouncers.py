@@ -4,6 +4,7 @@ It does not run as root: started by root it runs as the user that the servers ru
 """
 
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ class Bouncer:
     port: int
     ini: Path
     """The file with the line of `shop`; the main one includes it."""
+    process: "subprocess.Popen[bytes]"
 
     @property
     def admin(self) -> str:
@@ -48,6 +50,15 @@ class Bouncer:
         """An application's connection to `shop`, wherever that is at the moment."""
         url = f"postgres://app:{PASSWORD}@127.0.0.1:{self.port}/shop"
         return psycopg.connect(url, autocommit=True, prepare_threshold=None)
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """It answers nobody; nothing that is said to it is lost."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def paused(self) -> bool:
         with psycopg.connect(self.admin, autocommit=True) as console:
@@ -89,7 +100,7 @@ def bouncer(server: EmbeddedPostgres, url: str) -> Iterator[Bouncer]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    found = Bouncer(port, ini)
+    found = Bouncer(port, ini, process)
     try:
         until(lambda: _answers(found), 20.0)
         yield found

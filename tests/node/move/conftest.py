@@ -1,11 +1,12 @@
 """One node of the service, with two databases to move tables between."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
 
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
+from lockgate.model.hook_config import HookConfig
 from lockgate.model.secret import Secret
 from lockgate.model.server_config import ServerConfig
 from lockgate.node.service import NodeService
@@ -16,9 +17,18 @@ from tests.support.moves import ORDERS, Moved, copied
 
 
 @contextmanager
-def serving(pair: Pair) -> Iterator[NodeService]:
+def serving(
+    pair: Pair, hooks: Mapping[str, HookConfig] | None = None, metastore: str = ""
+) -> Iterator[NodeService]:
+    """A lone node, with a table of orders at the source."""
     pair.at_source(*ORDERS)
-    config = ServerConfig(home=str(pair.home), node="one", lease_s=3.0)
+    config = ServerConfig(
+        home=str(pair.home),
+        node="one",
+        lease_s=3.0,
+        hooks=dict(hooks or {}),
+        metastore=Secret(metastore),
+    )
     node = NodeService(config, spark=pair.spark)
     node.start("http://127.0.0.1:1")
     try:

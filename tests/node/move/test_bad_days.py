@@ -6,8 +6,7 @@ in the middle of a flip happens while the hook holds it, between the check and t
 """
 
 import contextlib
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +28,18 @@ from lockgate.pipeline.session import Spark
 from tests.support.bad_days import gone, small_disk, tablespace
 from tests.support.databases import fresh_database
 from tests.support.feeds import Pair
-from tests.support.moves import CANCEL, ORDERS, RENAME, REVERSE, SWITCH, copied, notes, order
+from tests.support.moves import (
+    CANCEL,
+    ORDERS,
+    RENAME,
+    REVERSE,
+    SWITCH,
+    Asking,
+    commanded,
+    copied,
+    notes,
+    order,
+)
 from tests.support.waiting import until
 
 SOON_S = 180.0
@@ -65,7 +75,7 @@ class Bad(NamedTuple):
         return [each for each in lines if not each.startswith("check")]
 
     @contextlib.contextmanager
-    def held(self, asked: MoveOrder) -> Iterator["Asking"]:
+    def held(self, asked: MoveOrder) -> Iterator[Asking]:
         """A flip whose hook holds it until the block ends."""
         self.hook("before", "touch holds; while test -e holds; do sleep 0.05; done\n")
         asking = Asking(lambda: self.command(asked))
@@ -80,13 +90,7 @@ class Bad(NamedTuple):
     # --- the move ---------------------------------------------------------------------------------
 
     def command(self, asked: MoveOrder) -> str:
-        """The verdict, however long it takes."""
-        request = ""
-        while True:
-            outcome = self.service.moves.command("orders", asked, "test", request=request)
-            if outcome.verdict != "under-way":
-                return outcome.verdict
-            request = outcome.request
+        return commanded(self.service, asked)
 
     def state(self) -> tuple[MoveState, str]:
         status = self.service.moves.one("orders")
@@ -102,32 +106,6 @@ class Bad(NamedTuple):
         assert self.rests() == (MoveState.RUNNING, "source")
         self.pair.at_source("INSERT INTO orders (note) VALUES ('goes on')")
         until(lambda: notes(self.pair.target) == notes(self.pair.source), SOON_S, 0.2)
-
-
-class Asking:
-    """A command that is asked for beside the test."""
-
-    def __init__(self, ask: Callable[[], str]) -> None:
-        self.verdict = ""
-        self.error: LockgateError | None = None
-        self._ask = ask
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.verdict = self._ask()
-        except LockgateError as error:
-            self.error = error
-
-    @property
-    def over(self) -> bool:
-        return not self._thread.is_alive()
-
-    def ended(self) -> "Asking":
-        self._thread.join(SOON_S)
-        assert self.over, "the command does not end"
-        return self
 
 
 @pytest.fixture(scope="module")
