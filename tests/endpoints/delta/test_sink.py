@@ -5,16 +5,19 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from msgspec import structs
 
 from lockgate.endpoints.delta.changes import OP, POSITION, PUT, SEQ, ingest_schema
+from lockgate.endpoints.delta.fenced import FencedTable
 from lockgate.endpoints.delta.files import write_file
 from lockgate.endpoints.delta.lake import Lake
 from lockgate.endpoints.delta.layered import LayeredTable
+from lockgate.endpoints.delta.marks import Marks
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.sink import LakeSink
 from lockgate.endpoints.delta.sink_tables import LakeTable
 from lockgate.model.ddl import Ddl, DdlKind
-from lockgate.model.errors import NotFound, StaleOwner
+from lockgate.model.errors import EndpointRefused, NotFound, StaleOwner
 from lockgate.model.floors import Refusal
 from lockgate.model.ids import SEQ_MAX, Token
 from lockgate.model.spans import TRIGGER, TRIGGER_SPEC, WHOLE, Birth, SpanSpec
@@ -49,8 +52,10 @@ def born(lake: Place) -> LakeSink:
     return sink
 
 
-def table_of(lake: Place) -> LayeredTable:
-    return LayeredTable.open(Lake(lake).live("public.t"), "one")
+def table_of(lake: Place, incarnation: int | None = None) -> LayeredTable:
+    found = Lake(lake)
+    place = found.place("public.t", incarnation) if incarnation else found.live("public.t")
+    return LayeredTable.open(place, "one")
 
 
 def land(table: LayeredTable, token: Token, position: int, id_: int = 1) -> None:
@@ -238,6 +243,49 @@ def test_a_closed_feed_lets_nobody_in_and_can_be_born_again(lake: Place) -> None
     again = Birth(500, (SPAN,))
     assert sink.claim(TRIGGER_SPEC, TRIGGERS[1], again, {"public.t": T}) == ((WHOLE, 500),)
     assert sink.rows.spans()["s1"].incarnation == 500
+
+
+def test_a_removal_that_was_broken_off_voids_the_ingests_when_it_is_repeated(
+    lake: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that outlived its driver has the token of the ingest until somebody claims that."""
+    sink, close = born(lake), Token(1, SEQ_MAX, 0)
+    with monkeypatch.context() as killed:
+        killed.setattr(FencedTable, "claim", _die)
+        with pytest.raises(KeyboardInterrupt):
+            sink.close(close, forget=True)
+    assert sink_of(lake).close(close, forget=True)
+    assert sink.rows.read().closed
+    with pytest.raises(StaleOwner):
+        land(table_of(lake), FIRST, 300)
+
+
+def test_an_ingest_that_cannot_be_voided_keeps_a_feed_from_being_forgotten_and_no_other_open(
+    lake: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink, close, u = sink_of(lake), Token(1, SEQ_MAX, 0), SpanSpec("s2", "public.u")
+    born_ = {"public.t": T, "public.u": structs.replace(T, name="public.u")}
+    sink.claim(TRIGGER_SPEC, TRIGGERS[0], Birth(100, (SPAN, u)), born_)
+    for spec in (SPAN, u):
+        sink.claim(spec, FIRST)
+    claim = FencedTable.claim
+
+    def damaged(table: FencedTable, token: Token) -> Marks:
+        if "public.t" in table.place.url:
+            raise EndpointRefused("the log is damaged", object_="public.t", hint="")
+        return claim(table, token)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(FencedTable, "claim", damaged)
+        for _ in range(2):
+            with pytest.raises(EndpointRefused):
+                sink.close(close, forget=True)
+    assert not sink.rows.read().closed
+    rows = sink.rows.spans()
+    assert sink.tables.open(rows["s2"]).ingest.look().token == close
+    assert sink.close(close, forget=True)
+    assert sink.rows.read().closed
+    assert table_of(lake, 100).ingest.look().token == close
 
 
 def test_an_older_owner_closes_nothing(lake: Place) -> None:

@@ -8,6 +8,8 @@ order is what makes it safe to break off anywhere and do it again:
                is the greater of the two positions
     write_ddl  the tables first, each made, changed or ended by the position of the change, so that
                whoever does it again finds it done; then the rows, all at once
+    close      the rows first, then the ingests, and only then the rows are forgotten: who does it
+               again finds in them what is still to be voided
     a copy     chunks are recorded with the files they wrote, which no table names; one commit of
                the stable table names them all; then the row says that it is over
 
@@ -35,7 +37,7 @@ from lockgate.endpoints.delta.schemas import NeedsNewIncarnation, others, united
 from lockgate.endpoints.delta.sink_copy import SinkCopies
 from lockgate.endpoints.delta.sink_tables import Born, LakeTable, SinkTables
 from lockgate.model.ddl import Ddl
-from lockgate.model.errors import NotFound, ObjectMissing, StaleOwner
+from lockgate.model.errors import LockgateError, NotFound, ObjectMissing, StaleOwner
 from lockgate.model.floors import Floors, Refusal, least, raised
 from lockgate.model.ids import FeedId, SpanId, TableId, Token
 from lockgate.model.positions import Position
@@ -125,18 +127,32 @@ class LakeSink:
         return structs.replace(anew, copied=self.tables.has_rows(anew, row.position))
 
     def close(self, token: Token, *, forget: bool) -> bool:
-        """Void every lower token of the feed. False: a newer owner is there already."""
+        """Void every lower token of the feed. False: a newer owner is there already.
+
+        What an ingest says against it is raised when all others are voided; nothing is forgotten
+        then, and whoever closes again finds every row from which to go on."""
 
         def work() -> bool:
-            before = self.rows.read()
-            self.rows.change(lambda rows: on.closed(rows, token, forget=forget))
-            for row in before.spans.values():
-                # A dead table, or one whose token is above all of this feed's, is closed.
-                with contextlib.suppress(StaleOwner, NotFound, ObjectMissing):
-                    self.tables.open(row).ingest.claim(max(token, row.token))
+            rows = self.rows.change(lambda rows: on.closed(rows, token, forget=False))
+            failed: list[LockgateError] = []
+            for row in rows.spans.values():
+                try:
+                    self._void(row)
+                except LockgateError as error:
+                    failed.append(error)
+            if failed:
+                raise failed[0]
+            if forget:
+                self.rows.change(lambda rows: on.closed(rows, token, forget=True))
             return True
 
         return self.rows.ask(work) is True
+
+    def _void(self, row: SpanRow) -> None:
+        """Let nobody of an older token land. A dead table, or one whose token is above all of this
+        feed's, is closed."""
+        with contextlib.suppress(StaleOwner, NotFound, ObjectMissing):
+            self.tables.open(row).ingest.claim(row.token)
 
     # --- moving on ------------------------------------------------------------------------------
 
