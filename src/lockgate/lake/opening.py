@@ -1,8 +1,8 @@
 """Finding a table in a lake, and what a reader sees of it.
 
-Nothing is asked but the lake's own files. Where several homes bring changes for a table, each has
-an ingest of its own, and any of them that holds the moment asked for gives the same answer: the
-one that has come furthest is asked first.
+Nothing is asked but the lake's own files. Where several homes bring changes for a table, or several
+feeds of a home one after the other, each has an ingest of its own, and any of them that holds the
+moment asked for gives the same answer: the one that has come furthest is asked first.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from lockgate.endpoints.delta.fenced import FencedTable
+from lockgate.endpoints.delta.homes import opened
 from lockgate.endpoints.delta.lake import STABLE, Lake
 from lockgate.endpoints.delta.layered import LayeredTable, Snapshot
 from lockgate.endpoints.delta.place import Place
@@ -73,12 +74,12 @@ def whole(lake: Lake, table: str) -> Iterator[None]:
 
 
 def homes_of(root: Place, table: str) -> list[LayeredTable]:
-    """The table as each home has it, the one that has come furthest first."""
+    """The table with each ingest that there is, the one that has come furthest first."""
     lake = Lake(root)
     with whole(lake, table):
         place = _readable(lake, table)
-        found = [LayeredTable.open(place, home) for home in lake.homes(place)]
-        # Of a home that has come later, stable must have all that was before it.
+        found = opened(place, lake.homes(place))
+        # Of one that has come later, stable must have all that was before it.
         found = [one for one in found if one.begins <= one.stable.look().position]
         found.sort(key=lambda one: one.ingest.look().position, reverse=True)
     if not found:

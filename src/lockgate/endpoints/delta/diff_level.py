@@ -16,7 +16,7 @@ from typing import Final
 
 from lockgate.endpoints.delta.feed_document import FeedDocument
 from lockgate.endpoints.delta.head import CONTROL
-from lockgate.endpoints.delta.lake import Lake
+from lockgate.endpoints.delta.lake import Lake, home_of
 from lockgate.endpoints.delta.url import LakeUrl
 from lockgate.endpoints.postgres.aligned import NotAligned
 from lockgate.endpoints.postgres.diff.snapshots import Snapshots, exported
@@ -99,7 +99,7 @@ class _Documents:
             live = self._lake.live(table.target.id)
         except NotFound:
             return True
-        for home in self._lake.homes(live):
+        for home in {home_of(ingest) for ingest in self._lake.homes(live)}:
             place = self._place.child(CONTROL).child("feeds").child(f"{self._feed}-{home}")
             for row in FeedDocument(place).read().spans.values():
                 if row.spec.table == table.table.id and row.copied and row.position >= position:

@@ -1,9 +1,12 @@
 """A lake: a directory of tables, and in each a directory per incarnation, never used twice.
 
     <lake>/<schema.table>/<incarnation>/stable
-                                       /ingest-<home>
+                                       /ingest-<home>-<birth>
                                        /work            files of drains under way
                                        /_pins           what readers hold fast
+
+An ingest is of one feed of one home, by the feed's birth; the tokens and positions of two cannot be
+compared. Those of feeds from before that, or without a birth, are a home's: `ingest-<home>`.
 
 The newest incarnation is the table. When that one is dead there is no table, until the next is
 made; what a zombie still does to an old one happens where nobody looks any more.
@@ -23,7 +26,18 @@ from lockgate.endpoints.delta.place import Place
 from lockgate.model.errors import NotFound, UsageError
 from lockgate.model.ids import TableId
 
-__all__ = ["AWAITS_COPY", "INGEST", "STABLE", "WORK", "Lake", "end", "has_rows", "homes_of"]
+__all__ = [
+    "AWAITS_COPY",
+    "INGEST",
+    "STABLE",
+    "WORK",
+    "Lake",
+    "end",
+    "has_rows",
+    "home_of",
+    "homes_of",
+    "ingest_of",
+]
 
 STABLE: Final = "stable"
 INGEST: Final = "ingest-"
@@ -96,7 +110,7 @@ class Lake:
         end(place)
 
     def homes(self, place: Place) -> list[str]:
-        """Whose ingest there is for an incarnation."""
+        """Whose ingests there are for an incarnation: see `ingest_of`."""
         return homes_of(place)
 
     def _of(self, table: TableId) -> Place:
@@ -112,8 +126,19 @@ def has_rows(place: Place) -> bool:
         return False
 
 
+def ingest_of(home: str, birth: int) -> str:
+    """Whose an ingest is, as its directory says it: a feed's of a home, by its birth."""
+    return f"{home}-{birth}" if birth else home
+
+
+def home_of(ingest: str) -> str:
+    """The home of the feed whose ingest that is."""
+    home, _, birth = ingest.rpartition("-")
+    return home if home and birth.isdecimal() else ingest
+
+
 def homes_of(incarnation: Place) -> list[str]:
-    """Whose ingest there is for it."""
+    """Whose ingests there are for it: see `ingest_of`."""
     found = _folders(incarnation)
     return sorted(name.removeprefix(INGEST) for name in found if name.startswith(INGEST))
 

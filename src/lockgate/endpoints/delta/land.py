@@ -51,6 +51,7 @@ class LandItem(Value, frozen=True):
     place: bytes
     """The incarnation's, on the wire: a secret may be in it."""
     home: str
+    """Whose ingest it is (`ingest_of`)."""
     shape: TableShape
     """Of all changes in `segments`."""
     segments: tuple[str, ...]

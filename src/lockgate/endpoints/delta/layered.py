@@ -1,7 +1,7 @@
 """A table in two layers: an ingest of changes over a stable table, each behind the fence.
 
     <incarnation>/stable            the rows up to `drained`, for every reader of Delta
-    <incarnation>/ingest-<home>     the changes since then, as one home has them
+    <incarnation>/ingest-<home>-…   the changes since then, as one feed of a home has them
 
 Whoever reads looks at ingest first and at stable after it. Between the two looks a drain may move
 `drained` up, and what it drained is then in both; a drain never takes anything out of ingest before
@@ -73,7 +73,8 @@ class BatchOvertaken(Transient):
 
 
 class LayeredTable:
-    """One incarnation of one table, as one home has it."""
+    """One incarnation of one table, as one home has it, or one feed of it: `home` is whose ingest
+    that is (`lake.ingest_of`)."""
 
     def __init__(self, place: Place, home: str, stable: FencedTable, ingest: FencedTable) -> None:
         self.place = place
@@ -129,7 +130,7 @@ class LayeredTable:
 
     @classmethod
     def join(cls, place: Place, home: str, dispatcher: Token, position: Position) -> Self:
-        """Take part in a table of others: with an ingest of the home's own, from this position on.
+        """Take part in a table of others: with an ingest of one's own, from this position on.
 
         It has all columns that the table has for anybody. TableDead when it was dropped.
         """

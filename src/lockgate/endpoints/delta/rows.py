@@ -73,6 +73,9 @@ class SpanRow(Value, frozen=True):
     copied: bool = False
     dropped: bool = False
     """Somebody dropped the table in the lake: its changes are passed by."""
+    ingest: str = ""
+    """Whose ingest of the table is the span's (`ingest_of`). Empty, in rows of before there was one
+    per feed: the home's."""
 
 
 class FeedRows(Value, frozen=True):
@@ -97,11 +100,16 @@ class FeedRows(Value, frozen=True):
 
 
 def feed_claimed(
-    rows: FeedRows, token: Token, birth: Birth | None, joined: Mapping[TableId, int]
+    rows: FeedRows,
+    token: Token,
+    birth: Birth | None,
+    joined: Mapping[TableId, int],
+    ingest: str,
 ) -> FeedRows:
     """The trigger's row is ours; with it, if the feed is not born yet, its first rows are made.
 
     `joined` are incarnations that others have made, of tables that the feed takes part in.
+    `ingest` is whose ingests the rows are about, here and below.
     """
     unborn = rows.closed or rows.position is None
     if rows.closed and rows.token.epoch >= token.epoch:
@@ -117,7 +125,11 @@ def feed_claimed(
     # after the close, under the span's same name.
     spans = {
         spec.id: SpanRow(
-            spec, token.floor(), birth.position, joined.get(spec.table, birth.position)
+            spec,
+            token.floor(),
+            birth.position,
+            joined.get(spec.table, birth.position),
+            ingest=ingest,
         )
         for spec in birth.spans
     }
@@ -194,6 +206,7 @@ def schema_changed(
     ddl: Ddl,
     births: Sequence[SpanSpec],
     renewed: Iterable[TableId],
+    ingest: str,
 ) -> FeedRows:
     """Everybody concerned is behind the change; new tables have rows, ended ones have none.
 
@@ -207,7 +220,7 @@ def schema_changed(
         if not ddl.concerns(row.spec.table):
             spans[span] = row
         elif row.spec.table in renewed:
-            spans[span] = _behind(anew(row, ddl.position), ddl)
+            spans[span] = _behind(anew(row, ddl.position, ingest), ddl)
         elif row.spec.table not in ended:
             spans[span] = _behind(row, ddl)
     came = {now for _, now in ddl.renames}
@@ -216,15 +229,15 @@ def schema_changed(
         # another name until now has rows already.
         copied = spec.table not in came
         at = ddl.position
-        spans[spec.id] = SpanRow(spec, token.floor(), at, at, copied=copied)
+        spans[spec.id] = SpanRow(spec, token.floor(), at, at, copied=copied, ingest=ingest)
     return msgspec.structs.replace(rows, spans=spans, position=ddl.position)
 
 
-def anew(row: SpanRow, incarnation: int) -> SpanRow:
+def anew(row: SpanRow, incarnation: int, ingest: str) -> SpanRow:
     """The row of the same table in a newer incarnation, of which nothing is copied."""
     if row.incarnation >= incarnation:
         return row
-    return SpanRow(row.spec, row.token, row.position, incarnation, row.copy_run)
+    return SpanRow(row.spec, row.token, row.position, incarnation, row.copy_run, ingest=ingest)
 
 
 def _behind(row: SpanRow, ddl: Ddl) -> SpanRow:

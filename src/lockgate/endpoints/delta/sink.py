@@ -54,12 +54,18 @@ class LakeSink:
     """The fence of one feed at one lake. Any thread may ask."""
 
     def __init__(
-        self, lake: Place, feed: FeedId, home: str, name_of: Callable[[TableId], TableId]
+        self,
+        lake: Place,
+        feed: FeedId,
+        home: str,
+        name_of: Callable[[TableId], TableId],
+        birth: int = 0,
     ) -> None:
-        """`name_of` says what a table of the source is called in the lake."""
+        """`name_of` says what a table of the source is called in the lake. `birth` tells the feed
+        from all others that its home has had or will have."""
         self.home = home
         self.head = LakeHead(lake, home)
-        self.tables = SinkTables(lake, home, name_of)
+        self.tables = SinkTables(lake, home, name_of, birth)
         place = lake.child(CONTROL).child("feeds").child(f"{feed}-{home}")
         self.rows = FeedDocument(place)
         self.copies = SinkCopies(self.rows, self.tables, self.head.token, lake.label)
@@ -91,7 +97,8 @@ class LakeSink:
             for spec in birth.spans:
                 self.tables.make(born[spec.table], birth.position)
         joined = {table: one.incarnation for table, one in born.items() if one.incarnation}
-        rows = self.rows.change(lambda rows: on.feed_claimed(rows, token, birth, joined))
+        ingest = self.tables.ingest
+        rows = self.rows.change(lambda rows: on.feed_claimed(rows, token, birth, joined, ingest))
         return on.owned(rows, token)
 
     def _claim_span(self, spec: SpanSpec, token: Token) -> Position:
@@ -123,7 +130,7 @@ class LakeSink:
         newest = self.tables.newest(row)
         if newest is None or newest <= row.incarnation:
             return structs.replace(row, dropped=True)
-        anew = on.anew(row, newest)
+        anew = on.anew(row, newest, self.tables.ingest)
         return structs.replace(anew, copied=self.tables.has_rows(anew, row.position))
 
     def close(self, token: Token, *, forget: bool) -> bool:
@@ -265,7 +272,9 @@ class LakeSink:
                 with contextlib.suppress(TableDead):
                     self.tables.make(after[spec.table], ddl.position, empty=spec.table not in came)
             rows = self.rows.change(
-                lambda rows: on.schema_changed(rows, token, ddl, births, renewed)
+                lambda rows: on.schema_changed(
+                    rows, token, ddl, births, renewed, self.tables.ingest
+                )
             )
             return on.owned(rows, token)
 

@@ -165,7 +165,8 @@ class SinkCopies:
             if self._leader() is None:
                 raise NoLeader(self._label)
             self._tables.make(as_, position).ingest.claim(token)
-            self._rows.change_row(span, token, lambda row: on.anew(row, position))
+            ingest = self._tables.ingest
+            self._rows.change_row(span, token, lambda row: on.anew(row, position, ingest))
 
         return self._rows.ask(work)
 

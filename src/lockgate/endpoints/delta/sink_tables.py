@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from lockgate.endpoints.delta.fenced import FencedTable, TableDead
-from lockgate.endpoints.delta.lake import INGEST, STABLE, Lake, has_rows
+from lockgate.endpoints.delta.lake import INGEST, STABLE, Lake, has_rows, ingest_of
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.rows import SpanRow
@@ -38,10 +38,14 @@ Born = Mapping[TableId, LakeTable]
 
 
 class SinkTables:
-    """Of one feed of one home."""
+    """Of one feed of one home, which its birth tells from the others."""
 
-    def __init__(self, lake: Place, home: str, name_of: Callable[[TableId], TableId]) -> None:
+    def __init__(
+        self, lake: Place, home: str, name_of: Callable[[TableId], TableId], birth: int = 0
+    ) -> None:
         self.lake = Lake(lake)
+        self.ingest = ingest_of(home, birth)
+        """Whose the ingests are that the feed makes."""
         self._home = home
         self._name_of = name_of
 
@@ -49,23 +53,27 @@ class SinkTables:
         """Where the table of a row lies."""
         return self.lake.place(self._name_of(row.spec.table), row.incarnation)
 
+    def ingest_of(self, row: SpanRow) -> str:
+        """Whose the ingest of a row is."""
+        return row.ingest or self._home
+
     def open(self, row: SpanRow) -> LayeredTable:
-        return LayeredTable.open(self.place_of(row), self._home)
+        return LayeredTable.open(self.place_of(row), self.ingest_of(row))
 
     def take_part(self, row: SpanRow) -> LayeredTable:
-        """The same, of a table that another installation may have made: whatever comes before its
-        first position is in it, or is of another table of the same name. And this home brings
-        nothing of before where it stands itself."""
+        """The same, of a table that somebody else may have made: whatever comes before its first
+        position is in it, or is of another table of the same name. And this feed brings nothing of
+        before where it stands itself."""
         try:
             return self.open(row)
         except NotFound:
             place = self.place_of(row)
             begins = max(row.position, row.incarnation)
-            return LayeredTable.join(place, self._home, row.token, begins)
+            return LayeredTable.join(place, self.ingest_of(row), row.token, begins)
 
     def landed(self, row: SpanRow) -> Position:
-        """How far this home has brought the row's table, dead as it may be; 0: nobody knows."""
-        place = self.place_of(row).child(f"{INGEST}{self._home}")
+        """How far this feed has brought the row's table, dead as it may be; 0: nobody knows."""
+        place = self.place_of(row).child(f"{INGEST}{self.ingest_of(row)}")
         try:
             return FencedTable.open(place).look().position
         except (NotFound, ObjectMissing, TableDead):
@@ -87,7 +95,7 @@ class SinkTables:
         """What of it is not there yet. `empty`: there is nothing to copy, it is to be read."""
         return LayeredTable.create(
             self.lake.place(table.name, table.incarnation or position),
-            self._home,
+            self.ingest,
             table.rows,
             list(table.key),
             NO_TOKEN,
@@ -104,7 +112,8 @@ class SinkTables:
         for incarnation in self.lake.incarnations(name):
             if row.incarnation < incarnation < row.position:
                 place = self.lake.place(name, incarnation)
-                if self.lake.homes(place) == [self._home] and not has_rows(place):
+                ours = {self._home, self.ingest}.issuperset(self.lake.homes(place))
+                if ours and not has_rows(place):
                     with contextlib.suppress(NotFound, ObjectMissing, TableDead):
                         self.lake.end(name, incarnation)
 

@@ -88,13 +88,13 @@ def _build(connection: psycopg.Connection, plans: list[TablePlan]) -> None:
 # --- lakes ---------------------------------------------------------------------------------------
 
 
-def lake_sink(target: LakeUrl, config: FeedConfig, home: str) -> LakeSink:
-    """The feed's fence at a lake."""
+def lake_sink(target: LakeUrl, config: FeedConfig, home: str, birth: int = 0) -> LakeSink:
+    """The feed's fence at a lake. Who makes or writes tables there says of which `birth` it is."""
 
     def name_of(table: TableId) -> TableId:
         return target_of(config, parse_table(table)).id
 
-    return LakeSink(target.place(), config.name, _folder(home), name_of)
+    return LakeSink(target.place(), config.name, _folder(home), name_of, birth)
 
 
 def _folder(home: str) -> str:

@@ -5,6 +5,7 @@ Handles are kept between surveys: a log that has not moved is not read again.
 
 import time
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from lockgate.endpoints.delta.changes import may_follow
 from lockgate.endpoints.delta.compact import groups
@@ -13,7 +14,8 @@ from lockgate.endpoints.delta.fenced import FencedTable, TableDead
 from lockgate.endpoints.delta.files import DataFile, live_files
 from lockgate.endpoints.delta.graves import is_buried, is_gone
 from lockgate.endpoints.delta.head import LakeHead
-from lockgate.endpoints.delta.lake import AWAITS_COPY, STABLE, Lake, homes_of
+from lockgate.endpoints.delta.homes import furthest, ingests_of, opened
+from lockgate.endpoints.delta.lake import AWAITS_COPY, STABLE, Lake
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.log_files import LogFiles
 from lockgate.endpoints.delta.missing import table_dead
@@ -30,6 +32,16 @@ _LONG_MS = 10**12
 """How long something has been dead of which nothing is left to ask."""
 
 
+class _Held(NamedTuple):
+    """One incarnation, opened."""
+
+    ingests: tuple[str, ...]
+    """Those of this home's feeds."""
+    tables: list[LayeredTable]
+    """With each of them."""
+    stable: FencedTable
+
+
 class Surveyor:
     """Looks at one lake. For one thread at a time."""
 
@@ -40,7 +52,7 @@ class Surveyor:
         self._head = LakeHead(place, home)
         self._home = home
         self._clock_s = clock_s
-        self._tables: dict[TableKey, LayeredTable | FencedTable] = {}
+        self._tables: dict[TableKey, _Held] = {}
         self._waiting: dict[TableKey, tuple[Position, float]] = {}
         """Where stable stood, and since when changes wait to be drained from there."""
 
@@ -84,10 +96,8 @@ class Surveyor:
                 yield _troubled(key, error)
 
     def _look(self, key: TableKey, place: Place) -> TableSeen:
-        held = self._tables.get(key)
-        if held is None:
-            held = self._tables[key] = self._opened(place)
-        stable = held.stable if isinstance(held, LayeredTable) else held
+        held = self._held(key, place)
+        stable = held.stable
         marks = stable.look()
         awaits = AWAITS_COPY in stable.notes and not marks.settled
         if marks.dead:
@@ -95,20 +105,27 @@ class Surveyor:
             dead_ms = max(0, int(dead_s * 1000))
             return TableSeen(*key, True, dead_ms, marks.token, awaits=awaits, dropped=marks.dropped)
         stable.refuse_foreign(marks)
-        if isinstance(held, LayeredTable):
-            figures = self._figures(key, held)
+        if held.tables:
+            figures = self._figures(key, furthest(held.tables))
         else:
-            figures = _of_stable(live_files(held.handle), "", marks.version, marks.position)
+            figures = _of_stable(live_files(stable.handle), "", marks.version, marks.position)
         return TableSeen(*key, awaits=awaits, token=marks.token, figures=figures)
 
-    def _opened(self, place: Place) -> LayeredTable | FencedTable:
-        """With this home's ingest, where it has one. One that was deleted and is here again was
-        made by somebody who slept: it is nobody's table."""
+    def _held(self, key: TableKey, place: Place) -> "_Held":
+        """With the ingests of this home's feeds: a new one may have come, here or for the first
+        time. One that was deleted and is here again was made by somebody who slept: it is nobody's
+        table."""
+        ingests = ingests_of(place, self._home)
+        held = self._tables.get(key)
+        if held is not None and held.ingests == ingests:
+            return held
         if is_buried(place):
             raise table_dead(place)
-        if self._home in homes_of(place):
-            return LayeredTable.open(place, self._home)
-        return FencedTable.open(place.child(STABLE))
+        tables = opened(place, ingests)
+        stable = tables[0].stable if tables else FencedTable.open(place.child(STABLE))
+        held = _Held(tuple(table.home for table in tables), tables, stable)
+        self._tables[key] = held
+        return held
 
     def _figures(self, key: TableKey, table: LayeredTable) -> Figures:
         seen = table.snapshot()

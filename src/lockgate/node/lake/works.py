@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, Protocol
 from lockgate.endpoints.delta.compact import Compacted
 from lockgate.endpoints.delta.delete import delete
 from lockgate.endpoints.delta.fenced import FencedTable, TableDead
+from lockgate.endpoints.delta.homes import of_home
 from lockgate.endpoints.delta.lake import STABLE, Lake, end
 from lockgate.endpoints.delta.layered import Drained, DrainOvertaken, LayeredTable
 from lockgate.endpoints.delta.place import Place
@@ -96,7 +97,7 @@ class Workbench:
         """All that was there when it began: more may come for ever. Not done is not called done:
         somebody may wait for just what is missing."""
         try:
-            table = LayeredTable.open(self._place(work), self._home)
+            table = of_home(self._place(work), self._home)
         except NotFound:
             return Ended(WorkOutcome.NOTHING)  # another home's table: we have nothing for it
         upto = table.ingest.look().position
@@ -121,7 +122,7 @@ class Workbench:
         return Ended(WorkOutcome.DONE if done else WorkOutcome.NOTHING, drained_to=to)
 
     def _compact(self, work: RunWork, _: Callable[[], bool]) -> Ended:
-        table = LayeredTable.open(self._place(work), self._home)
+        table = of_home(self._place(work), self._home)
         done = self._rewriter.compact(table, work.token, _tag(work))
         return Ended(WorkOutcome.NOTHING if done is None else WorkOutcome.DONE)
 

@@ -64,7 +64,7 @@ class LakeTarget:
 
     def __init__(self, context: "FeedContext", url: LakeUrl, home: str) -> None:
         self._context = context
-        self._sink = lake_sink(url, context.config, home)
+        self._sink = lake_sink(url, context.config, home, context.entry.birth)
 
     def disconnect(self) -> None:
         """There is nothing to give back."""
@@ -154,7 +154,7 @@ class LakeTarget:
             one.low,
             work.to,
             self._sink.tables.place_of(row).to_wire(),
-            self._sink.home,
+            self._sink.tables.ingest_of(row),
             self._context.shape_of(work),
             self._context.uris_of(work),
         )
