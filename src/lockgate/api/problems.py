@@ -74,6 +74,7 @@ _TITLES: Final[Mapping[str, str]] = {
     "missing-privilege": "An endpoint does not allow this",
     "endpoint-unavailable": "An endpoint does not answer",
     "endpoint-busy": "An endpoint was too busy",
+    "bucket-missing": "The bucket is not there",
     "object-missing": "Something is missing at an endpoint",
     "data-refused": "A target does not take a row",
     "storage-full": "There is no room left to record it",

@@ -1,14 +1,21 @@
-"""What delta-rs and the file system say, as errors that say what to do."""
+"""What delta-rs, the file system and an object store say, as errors that say what to do.
+
+pyarrow and delta-rs quote the store's own code, each in a form of its own; where it gives none,
+because the answer has no body, there is HTTP's status.
+"""
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from lockgate.endpoints.delta.place import Place
 from lockgate.model.errors import (
+    EndpointRefused,
     EndpointUnavailable,
     LockgateError,
     MissingPrivilege,
@@ -17,9 +24,40 @@ from lockgate.model.errors import (
     Terminal,
 )
 
-__all__ = ["FileCorrupt", "faults"]
+__all__ = ["BucketMissing", "FileCorrupt", "faults"]
 
 _BROKEN = ("corrupt", "crc checksum", "thrift", "json error", "magic bytes", "unexpected end of")
+_CODE: Final = re.compile(r"AWS Error (\w+)|<Code>(\w+)</Code>|ExceptionName: (\w+)")
+"""pyarrow writes NO_SUCH_BUCKET where the store, and delta-rs with it, says NoSuchBucket."""
+_DENIED: Final = frozenset(
+    {
+        "accessdenied",
+        "accountproblem",
+        "allaccessdisabled",
+        "expiredtoken",
+        "invalidaccesskeyid",
+        "invalidclienttokenid",
+        "invalidtoken",
+        "missingauthenticationtoken",
+        "signaturedoesnotmatch",
+        "unrecognizedclient",
+    }
+)
+_SAYS_DENIED: Final = (
+    "401 unauthorized",
+    "403 forbidden",
+    "http status 401",
+    "http status 403",
+    "lacked the necessary privileges",
+    "lacked valid authentication credentials",
+)
+_NO_BUCKET: Final = re.compile(r"Bucket '[^']*' not found")
+
+
+class BucketMissing(EndpointRefused):
+    """There is no bucket of this name, or none that we are let know of."""
+
+    code = "bucket-missing"
 
 
 class FileCorrupt(Terminal):
@@ -64,6 +102,25 @@ def _named(error: Exception, operation: str, label: str) -> LockgateError:
             "the lake's directory may not be used",
             object_=label,
             hint="let the account that Lockgate runs under read and write it",
+            operation=operation,
+            cause=error,
+        )
+    codes = {"".join(found).replace("_", "").lower() for found in _CODE.findall(said)}
+    if codes & _DENIED or any(words in said.lower() for words in _SAYS_DENIED):
+        return MissingPrivilege(
+            "the object store does not let us do this",
+            object_=label,
+            hint="see that the keys in the endpoint's address, or of the environment, are valid "
+            "and not expired, and may list, read, write and delete in the bucket",
+            operation=operation,
+            cause=error,
+        )
+    if "nosuchbucket" in codes or _NO_BUCKET.search(said):
+        return BucketMissing(
+            "there is no such bucket",
+            object_=label,
+            hint="see that the endpoint's address names the bucket, the region and the store where "
+            "the lake is",
             operation=operation,
             cause=error,
         )
