@@ -5,19 +5,23 @@ import multiprocessing
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from lockgate.endpoints.delta import files, parts
+from lockgate.endpoints.delta.delete import delete
 from lockgate.endpoints.delta.faults import FileCorrupt
+from lockgate.endpoints.delta.fenced import TableDead
+from lockgate.endpoints.delta.lake import Lake
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
-from lockgate.model.errors import LockgateError, StorageFull
+from lockgate.model.errors import LockgateError, NotFound, StorageFull
 from tests.support.bad_days import SmallDisk, small_disk
 from tests.support.lakes import DISPATCHER, LEADER, PUT, ROWS, Writer, rows_in
 
@@ -57,13 +61,61 @@ def test_a_damaged_file_is_found_and_nothing_is_drained(
     assert rows_in(writer.table.read()) == writer.rows
 
 
-def test_a_damaged_log_is_said(place: Place) -> None:
-    writer = _writer(place)
-    writer.put(1)
-    newest = max(Path(place.url, "ingest-h", "_delta_log").glob("*.json"))
+def _cut(log: Path) -> None:
+    newest = max(log.glob("*.json"))
     newest.write_bytes(newest.read_bytes()[:50])
-    with pytest.raises(FileCorrupt):
+
+
+def _emptied(log: Path) -> None:
+    min(log.glob("*.json")).write_bytes(b"")
+
+
+def _gap(log: Path) -> None:
+    sorted(log.glob("*.json"))[1].unlink()
+
+
+def _no_checkpoint(log: Path) -> None:
+    DeltaTable(log.parent).create_checkpoint()
+    for path in log.glob("*.checkpoint.parquet"):
+        path.unlink()
+
+
+LOGS = [_cut, _emptied, _gap, _no_checkpoint]
+
+
+@pytest.mark.parametrize("layer", ["stable", "ingest-h"])
+@pytest.mark.parametrize("damage", LOGS)
+def test_a_damaged_log_is_said(place: Place, layer: str, damage: Callable[[Path], None]) -> None:
+    writer = _writer(place)
+    for n in range(2):
+        writer.put(n)
+        writer.table.drain(LEADER)
+    damage(Path(place.url, layer, "_delta_log"))
+    with pytest.raises(FileCorrupt) as caught:
         LayeredTable.open(place, "h")
+    assert "resync" in caught.value.hint
+
+
+@pytest.mark.parametrize("layer", ["stable", "ingest-h"])
+@pytest.mark.parametrize("damage", LOGS)
+def test_a_table_whose_log_is_damaged_can_be_ended(
+    tmp_path: Path, layer: str, damage: Callable[[Path], None]
+) -> None:
+    """Nothing can be written into it any more, nor that it is dead."""
+    lake = Lake(Place(str(tmp_path), "lake"))
+    place = lake.place("public.t", 7)
+    writer = _writer(place)
+    for n in range(2):
+        writer.put(n)
+        writer.table.drain(LEADER)
+    damage(Path(place.url, layer, "_delta_log"))
+    lake.end("public.t", 7)
+    with pytest.raises(TableDead):
+        LayeredTable.open(place, "h")
+    with pytest.raises(NotFound):
+        lake.live("public.t")
+    assert delete(lake, "public.t", 7, 0).files, "and its files go"
+    assert not Path(place.url).exists()
 
 
 # --- no room --------------------------------------------------------------------------------------

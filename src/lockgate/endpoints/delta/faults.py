@@ -26,7 +26,21 @@ from lockgate.model.errors import (
 
 __all__ = ["BucketMissing", "FileCorrupt", "faults"]
 
-_BROKEN = ("corrupt", "crc checksum", "thrift", "json error", "magic bytes", "unexpected end of")
+_BROKEN = (
+    "corrupt",
+    "crc checksum",
+    "thrift",
+    "json error",
+    "magic bytes",
+    "unexpected end of",
+    # Of a log: commits or checkpoints of it are empty or gone.
+    "found in delta log",
+    "no files in log segment",
+    "no table version found",
+    "invalid checkpoint",
+    "expected contiguous commit files",
+    "is older than the existing snapshot",
+)
 _CODE: Final = re.compile(r"AWS Error (\w+)|<Code>(\w+)</Code>|ExceptionName: (\w+)")
 """pyarrow writes NO_SUCH_BUCKET where the store, and delta-rs with it, says NoSuchBucket."""
 _DENIED: Final = frozenset(

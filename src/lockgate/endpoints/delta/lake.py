@@ -19,11 +19,11 @@ from typing import Final
 
 from pyarrow import fs
 
-from lockgate.endpoints.delta.faults import faults
+from lockgate.endpoints.delta.faults import FileCorrupt, faults
 from lockgate.endpoints.delta.fenced import FencedTable, TableDead
-from lockgate.endpoints.delta.graves import is_buried
+from lockgate.endpoints.delta.graves import bury, is_buried
 from lockgate.endpoints.delta.place import Place
-from lockgate.model.errors import NotFound, UsageError
+from lockgate.model.errors import NotFound, ObjectMissing, UsageError
 from lockgate.model.ids import TableId
 
 __all__ = [
@@ -104,10 +104,16 @@ class Lake:
         )
 
     def end(self, table: TableId, incarnation: int) -> None:
-        """Let nobody read or write it any more, whoever owns it."""
+        """Let nobody read or write it any more, whoever owns it.
+
+        Into a log that is damaged nothing can be written, nor that the table is dead: its grave
+        says so. NotFound where there is none."""
         place = self.place(table, incarnation)
-        FencedTable.open(place.child(STABLE)).kill_whoever()
-        end(place)
+        try:
+            FencedTable.open(place.child(STABLE)).kill_whoever()
+            end(place)
+        except (FileCorrupt, ObjectMissing):
+            bury(place)
 
     def homes(self, place: Place) -> list[str]:
         """Whose ingests there are for an incarnation: see `ingest_of`."""
