@@ -11,6 +11,7 @@ from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.cutover.checks import complete_findings
 from lockgate.endpoints.postgres.cutover.clean import clean
 from lockgate.endpoints.postgres.cutover.dispose import drop, rename
+from lockgate.endpoints.postgres.cutover.guards import guard
 from lockgate.endpoints.postgres.ddl import log as ddl_log
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.endpoints.postgres.source.slot import lsn_text
@@ -56,8 +57,11 @@ def check_complete(job: Job) -> Done:
 def run_out(job: Job) -> Done:
     """Have the feed stand at exactly one position, and stop it there.
 
-    It stays held there until it is removed: should somebody let it go on, it goes nowhere."""
+    It stays held there until it is removed: should somebody let it go on, it goes nowhere.
+    Partitions that came without a guard get theirs first: the tables may be kept, closed."""
     feed = job.facts.feed
+    closed, at = job.url(job.taking), job.name(job.giving)
+    guard(closed, job.mark, job.tables, at=at, skip_missing=True)
     with job.feeds.sink(feed) as sink:
         upto = hold(job.mark, sink, feed)
         if not _was_stopped_at(job, sink, upto):

@@ -108,7 +108,10 @@ def _lag_s(job: Job, order: MoveOrder) -> float:
 
 def hook_before(job: Job) -> Done:
     """Have whoever routes the traffic hold it. What fails is not tried again while people wait for
-    it: the flip is put back, and they ask again when they like."""
+    it: the flip is put back, and they ask again when they like. Before anybody waits, partitions
+    that came to the closed side without a guard get theirs."""
+    taking, at = job.url(job.taking), job.name(job.giving)
+    guards.guard(taking, job.mark, job.tables, at=at, patience_s=job.left_s)
     try:
         return Done(job.hook.before(job.hooked()))
     except StaleOwner:

@@ -1,14 +1,17 @@
 """Every way to write to a table meets its guard, whatever the session is like."""
 
+import threading
 from collections.abc import Callable
 
 import psycopg
 import pytest
 from psycopg import sql
 
-from lockgate.endpoints.postgres.cutover import block, guard, unblock
+from lockgate.endpoints.postgres.cutover import block, guard, open_tables, unblock
+from lockgate.endpoints.postgres.ddl.closing import closed_like_its_table
 from lockgate.model.tables import TableName
-from tests.endpoints.postgres.cutover.side import Side
+from tests.endpoints.postgres.cutover.side import ODD, Side
+from tests.support.waiting import until
 
 
 def close(side: Side, *more: TableName) -> None:
@@ -157,3 +160,75 @@ def test_a_partition_that_was_made_later_is_guarded_when_asked_again(
     refused(here, "INSERT INTO {} VALUES (21)", here.orders)
     close(here)
     refused(here, "INSERT INTO {} VALUES (21)", parts("new"))
+
+
+def test_a_partition_that_comes_while_guards_are_put_up_has_one(
+    here: Side, parts: Callable[[str], TableName]
+) -> None:
+    new = parts("new")
+    with here.person() as maker:
+        made = "CREATE TABLE {} PARTITION OF {} FOR VALUES FROM (20) TO (30)"
+        here.do(made, new, here.orders, by=maker)
+        closer = threading.Thread(target=close, args=(here,), daemon=True)
+        closer.start()
+        waits = "SELECT pid FROM pg_locks WHERE NOT granted AND relation = to_regclass(%s)"
+        table = (here.orders.id,)
+        until(lambda: here.admin.execute(waits, table).fetchone() is not None, 20.0)
+        maker.commit()
+        closer.join(20.0)
+    refused(here, "INSERT INTO {} VALUES (21)", new)
+
+
+@pytest.fixture
+def oddly(side: Side) -> TableName:
+    """A closed table of an odd name, with partitions."""
+    side.do("DROP TABLE {}", side.name(ODD))
+    side.tables = [side.name(ODD)]
+    side.do("CREATE TABLE {} (id int) PARTITION BY LIST (id)", side.orders)
+    close(side)
+    return side.orders
+
+
+def test_a_partition_that_a_feed_makes_is_closed_like_its_table(
+    side: Side, oddly: TableName
+) -> None:
+    whole, below = side.name("Ü ON x FOR EACH"), side.name("be'low\\000")
+    for made, parent, kind in (
+        (whole, oddly, "FOR VALUES IN (1) PARTITION BY LIST (id)"),
+        (below, whole, "DEFAULT"),
+    ):
+        side.do(f"CREATE TABLE {{}} PARTITION OF {{}} {kind}", made, parent)
+        for _ in range(2):
+            side.admin.execute(closed_like_its_table(made))
+    assert {enabled for _, enabled in side.guards()} == {"A"}
+    messages = set()
+    for each in (oddly, whole, below):
+        with pytest.raises(psycopg.Error) as error:
+            side.do("INSERT INTO {} VALUES (1)", each)
+        assert error.value.sqlstate == "LK003"
+        messages.add(error.value.diag.message_primary)
+    assert messages == {f"LOCKGATE: table {oddly} is not open here yet: it is at shop"}
+
+
+def test_a_partition_of_a_table_that_takes_writes_takes_them_too(
+    side: Side, oddly: TableName
+) -> None:
+    with side.person() as reader:  # in whose way no trigger is dropped
+        side.do("SELECT FROM {}", oddly, by=reader)
+        open_tables(side.url, side.mark, side.tables)
+        assert side.guards()
+        reader.rollback()
+        made = side.name("made")
+        side.do("CREATE TABLE {} PARTITION OF {} DEFAULT", made, oddly)
+        side.admin.execute(closed_like_its_table(made))
+    side.do("INSERT INTO {} VALUES (1)", made)
+    assert [name for name, _ in side.guards()] == [oddly.name]
+
+
+def test_a_table_that_is_no_partition_is_left_alone(side: Side, oddly: TableName) -> None:
+    other = side.name("other")
+    side.do("CREATE TABLE {} (id int)", other)
+    side.admin.execute(closed_like_its_table(other))
+    side.admin.execute(closed_like_its_table(side.name("nowhere")))
+    side.do("INSERT INTO {} VALUES (1)", other)
+    assert [name for name, _ in side.guards()] == [oddly.name]

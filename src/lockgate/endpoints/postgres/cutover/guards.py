@@ -28,7 +28,7 @@ from lockgate.endpoints.postgres.cutover.standing import (
     refuse_others,
     sweep,
 )
-from lockgate.endpoints.postgres.cutover.triggers import Guard, GuardKind
+from lockgate.endpoints.postgres.cutover.triggers import Guard, GuardKind, Standing
 from lockgate.endpoints.postgres.cutover.visit import PATIENCE_S, Visit, clock_us, visiting
 from lockgate.endpoints.postgres.sink.rows import Cursor
 from lockgate.endpoints.postgres.url import PostgresUrl
@@ -166,42 +166,56 @@ def _ran_out(visit: Visit) -> bool:
 
 
 def guard(
-    url: PostgresUrl | str | Secret, mark: MoveMark, tables: Sequence[TableName], *, at: str
+    url: PostgresUrl | str | Secret,
+    mark: MoveMark,
+    tables: Sequence[TableName],
+    *,
+    at: str,
+    skip_missing: bool = False,
+    patience_s: float = 6 * PATIENCE_S,
 ) -> None:
     """Let nobody but Lockgate write to the tables, until they are opened; they are `at` there.
 
     One relation at a time: a copy may be writing there for long, and who holds nothing else may
-    wait for it. A partition that is made later has no guard of its own, only its table's, until
-    this is done again; for which a side that was sealed may be guarded, too.
+    wait for it. A feed gives the partitions that it makes later their table's guard; one that
+    anybody else made has none of its own until this is done again, for which a side that was
+    sealed may be guarded, too.
     """
-    given = Guard(GuardKind.NOT_OPEN, mark.move, mark.birth, None, at)
     with visiting(url, mark, "guard tables") as visit:
-        with visit.transaction() as cursor:
-            _refuse_guard(visit, visit.row(cursor))
-            found = relations(cursor, tables)
-            refuse_others(cursor, visit, found)
-            there = triggers.standing(cursor, found)
-        for each in found:
-            one = there.get(each.oid)
-            if one is not None and one.always and one.guard.until_us is None:
-                continue
+        # Again: a partition that came meanwhile may have come before its table had a guard.
+        while True:
+            with visit.transaction() as cursor:
+                row = _unless_open(cursor, visit)
+                found = relations(cursor, tables, skip_missing=skip_missing)
+                refuse_others(cursor, visit, found)
+                there = triggers.standing(cursor, found)
+                lacking = [each for each in found if not _is_closed(there.get(each.oid))]
+                if not lacking:
+                    if row.state is SideState.NEW:
+                        write(cursor, row, state=SideState.GUARDED)
+                    return
+            for each in lacking:
 
-            def attempt(cursor: Cursor, each: Relation = each) -> None:
-                _refuse_guard(visit, visit.row(cursor))
-                lock(cursor, [each], NO_WRITERS, _GUARD_WAIT_S)
-                triggers.put(cursor, [each], given)
+                def attempt(cursor: Cursor, each: Relation = each) -> None:
+                    row = _unless_open(cursor, visit)
+                    lock(cursor, [each], NO_WRITERS, _GUARD_WAIT_S)
+                    sealed = row.state is SideState.SEALED
+                    kind = GuardKind.MOVED if sealed else GuardKind.NOT_OPEN
+                    triggers.put(cursor, [each], Guard(kind, mark.move, mark.birth, None, at))
 
-            visit.politely(6 * PATIENCE_S, attempt)
-        with visit.transaction() as cursor:
-            row = visit.row(cursor)
-            _refuse_guard(visit, row)
-            if row.state is SideState.NEW:
-                write(cursor, row, state=SideState.GUARDED)
+                visit.politely(patience_s, attempt)
 
 
-def _refuse_guard(visit: Visit, row: MoveRow) -> None:
+def _is_closed(one: Standing | None) -> bool:
+    return one is not None and one.always and one.guard.until_us is None
+
+
+def _unless_open(cursor: Cursor, visit: Visit) -> MoveRow:
+    """The row of a side that may be closed."""
+    row = visit.row(cursor)
     if row.state is not SideState.NEW and not row.state.is_closed:
         raise conflict(visit, f"the tables are {row.state.value} here: this side has the traffic")
+    return row
 
 
 def open_tables(

@@ -251,11 +251,22 @@ def closed(cursor: Cursor, found: Sequence[Relation]) -> Iterator[Finding]:
 
 
 def not_guarded(cursor: Cursor, found: Sequence[Relation]) -> Iterator[Finding]:
-    """Tables that should be closed, and that somebody could write to."""
+    """Tables that should be closed, and that somebody could write to. A partition alone gets its
+    guard when the command acts (`guards.guard`): it may only have come in an unlucky way."""
     there = triggers.standing(cursor, found)
     for each in found:
         one = there.get(each.oid)
-        if one is None or one.guard.until_us is not None or not one.always:
+        if one is not None and one.guard.until_us is None and one.always:
+            continue
+        if each.table != each.root:
+            yield warning(
+                "not-guarded",
+                f"the partition {each.table} has no guard of its own, and gets one",
+                str(each.table),
+                "see who made it, or took its guard away, and whether its rows are as they should "
+                "be (lockgate diff)",
+            )
+        else:
             yield error(
                 "not-guarded",
                 "it has no guard, and should have one: anybody can write to it",

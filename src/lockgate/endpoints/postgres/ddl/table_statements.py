@@ -6,6 +6,7 @@ from typing import assert_never
 from psycopg import sql
 
 from lockgate.endpoints.postgres.connect import TEXT_FORMS
+from lockgate.endpoints.postgres.ddl.closing import closed_like_its_table
 from lockgate.endpoints.postgres.ddl.guards import (
     attempted,
     schema_made,
@@ -250,6 +251,7 @@ def _partition(
         create = unless_there(name, compose_partition(now, found))
         # A target that is not partitioned has room for the rows as it is.
         yield when(_is_partitioned(now.target), create)
+        yield closed_like_its_table(name)
         return
     name = partition_name(change.partition, was.source.table, was.target)
     if isinstance(change, DropPartition):
