@@ -133,10 +133,20 @@ def test_a_feed_has_one_hold_and_somebody_elses_ends(place: Place) -> None:
         place.target.hold(FEED, Hold(1, 0))
     place.loop.now = 50
     place.target.hold(FEED, Hold(1, 0))
-    place.target.let_go(FEED, 2, 2)
     assert place.target.held(FEED) == Hold(1, 0)
-    place.target.let_go(FEED, 1, 2)
+    with pytest.raises(NotNow):
+        place.target.hold(FEED, Hold(SOMEBODY, 0, 100))
+
+
+def test_a_keeper_takes_over_what_one_before_it_holds_and_no_more(place: Place) -> None:
+    place.target.hold(FEED, Hold(1, 0))
+    place.target.hold(FEED, Hold(2, 0))
+    assert place.target.held(FEED) == Hold(2, 0)
+    place.target.let_go(FEED, 3)
     assert place.target.held(FEED) is None
+    place.target.hold(FEED, Hold(SOMEBODY, 0, 50))
+    place.target.let_go(FEED, 3)
+    assert place.target.held(FEED) == Hold(SOMEBODY, 0, 50)
 
 
 # --- the ledger -------------------------------------------------------------------------------
@@ -195,6 +205,37 @@ def test_a_command_that_takes_traffic_to_the_other_side_than_it_says_is_seen(pla
     with broken(Law.RECORD):
         place.ledger.traffic_recorded(Side.TARGET, Command.REVERSE, 0)
     place.ledger.traffic_recorded(Side.TARGET, Command.SWITCH, 0)
+
+
+def _put_back(place: Place) -> None:
+    steps = (StepRecord(Step.BLOCK, StepState.UNDONE), StepRecord(Step.FREEZE, StepState.UNDONE))
+    record = place.store.record
+    place.store.write(
+        record.changed(
+            order=MoveOrder(Command.SWITCH),
+            steps=steps,
+            ended=True,
+            serial=record.serial + 1,
+            facts=record.facts.changed(feed=FEED[0]),
+        )
+    )
+
+
+def test_a_flip_that_is_put_back_and_has_left_a_guard_is_seen(place: Place) -> None:
+    place.block()
+    with broken(Law.RECORD):
+        _put_back(place)
+    place.source.unblock(1)
+    _put_back(place)
+
+
+def test_a_flip_that_is_put_back_and_has_left_a_hold_is_seen(place: Place) -> None:
+    place.target.hold(FEED, Hold(1, 0))
+    with broken(Law.RECORD):
+        _put_back(place)
+    place.target.let_go(FEED, 1)
+    place.target.hold(FEED, Hold(SOMEBODY, 0, 50))
+    _put_back(place)
 
 
 def test_a_table_that_goes_under_a_feed_is_seen(place: Place) -> None:

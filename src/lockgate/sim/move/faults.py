@@ -34,6 +34,8 @@ class MoveFaults(KeeperFaults):
     # Feeds and writers.
     apply_slow: float
     apply_failed: float
+    hold_slow: float
+    """Who is inside at the sink is waited for."""
     write_slow: float
     # The world, mean interval.
     away_ms: int
@@ -68,6 +70,7 @@ class MoveFaults(KeeperFaults):
         self.zombie = draw.rate(0.8, 0.4, 0.9)
         self.apply_slow = draw.rate(0.5, 0.03, 0.15)
         self.apply_failed = draw.rate(0.3, 0.05, 0.2)
+        self.hold_slow = draw.rate(0.4, 0.1, 0.6)
         self.write_slow = draw.rate(0.4, 0.01, 0.05)
         self.crash_ms = draw.every(0.6, 700, 2_500)
         self.twin_ms = draw.every(0.35, 1_500, 4_000)

@@ -16,7 +16,7 @@ from lockgate.sim.move.side import FeedKey, NotNow, SimSide, StaleKeeper, Sunk
 if TYPE_CHECKING:
     from lockgate.sim.move.world import MoveWorld
 
-__all__ = ["SimFeed", "SimFeeds"]
+__all__ = ["SLOW_MS", "SimFeed", "SimFeeds"]
 
 PUMP_MS: Final = (8, 30)
 APPLY_MS: Final = (2, 25)

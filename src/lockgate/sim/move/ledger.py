@@ -8,7 +8,8 @@ Drain      a feed that meets a table which was renamed or dropped under it; a ta
            a feed could still apply to it
            and a side that is given up although it answers, or before anybody has looked
 Record     traffic that changes hands before the giving side is sealed, or the taking side opened
-           before it has; a command that takes it to the other side than it says
+           before it has; a command that takes it to the other side than it says; a flip that is
+           put back by the record, and has left a guard or a hold
 
 Every write adds one to a row. Whoever writes to it next sees how many there were, and how many
 there were is kept here.
@@ -152,6 +153,18 @@ class MoveLedger:
             what = f"traffic goes to the {traffic.value} and the {self.traffic.value} is not sealed"
             raise LawBroken(Law.RECORD, f"{what}, at {now} ms", ABOUT)
         self.traffic = traffic
+
+    def put_back(self, record: MoveRecord) -> None:
+        """A record has landed. If a flip is put back by it, nothing of it is left, and nothing of
+        it can come any more: nobody would look again."""
+        if not record.ended or not record.undoing:
+            return
+        for side in self.sides.values():
+            frozen = side.is_frozen(record.facts.feed)
+            if side.blocked or frozen:
+                left = f"a hold of {record.facts.feed}" if frozen else "a guard"
+                what = f"the {record.order.command.value} is put back, and has left {left}"
+                raise LawBroken(Law.RECORD, f"{what} at the {side.side.value}", ABOUT)
 
     def kept_as_of(self, kept: dict[int, int], position: int) -> None:
         """The source's table is kept: it is what the target had at the position."""

@@ -10,7 +10,7 @@ All tables of a move are one here: what is done to them is done in one transacti
 
 from typing import NamedTuple
 
-from lockgate.model.ids import Millis
+from lockgate.model.ids import FeedId, Millis
 from lockgate.model.moves import Side
 from lockgate.model.positions import Position
 from lockgate.sim.loop import Loop
@@ -276,22 +276,23 @@ class SimSide:
         return True
 
     def hold(self, feed: FeedKey, hold: Hold) -> None:
-        """Apply nothing of the feed beyond. NotNow while somebody else holds it."""
+        """Apply nothing of the feed beyond. A keeper takes over what one before it holds; NotNow
+        while somebody else holds it."""
         if hold.holder != SOMEBODY:
             self._ledger.acts_at(self.side, hold.holder)
         sunk = self.sunk.setdefault(feed, Sunk())
         held = self.held(feed)
-        if held is not None and held.holder != hold.holder:
+        if held is not None and SOMEBODY in {held.holder, hold.holder}:
             raise NotNow(f"{held.holder} holds the feed")
         if (sunk.position or 0) > hold.upto:
             raise NotSo("the feed is beyond where it is to be held")
         sunk.hold = hold
 
-    def let_go(self, feed: FeedKey, holder: int, keeper: int) -> None:
-        """This hold is over, a keeper says; another's is left alone."""
+    def let_go(self, feed: FeedKey, keeper: int) -> None:
+        """No keeper of the move holds it, a keeper says; anybody else's hold is left alone."""
         self._ledger.acts_at(self.side, keeper)
         sunk = self.sunk.get(feed)
-        if sunk is not None and sunk.hold is not None and sunk.hold.holder == holder:
+        if sunk is not None and sunk.hold is not None and sunk.hold.holder != SOMEBODY:
             sunk.hold = None
 
     def held(self, feed: FeedKey) -> Hold | None:
@@ -300,6 +301,11 @@ class SimSide:
         hold = None if sunk is None else sunk.hold
         over = hold is not None and hold.until is not None and self.clock >= hold.until
         return None if over else hold
+
+    def is_frozen(self, name: FeedId) -> bool:
+        """A keeper of the move holds the feed of this name."""
+        held = [self.held(feed) for feed in self.sunk if feed[0] == name]
+        return any(hold is not None and hold.holder != SOMEBODY for hold in held)
 
     def live_feeds(self) -> list[FeedKey]:
         """Feeds that could still apply something here."""

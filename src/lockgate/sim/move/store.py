@@ -28,6 +28,7 @@ class MoveStore:
             self.record = record
             self._ledger.traffic_recorded(record.traffic, record.order.command, self._loop.now)
             self._ledger.given_up(record)
+            self._ledger.put_back(record)
         return may
 
     def keeps(self, keeper: int) -> bool:

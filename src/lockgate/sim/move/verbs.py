@@ -14,7 +14,7 @@ from lockgate.model.move_config import feed_name
 from lockgate.model.move_instructions import RunStep
 from lockgate.model.moves import Command, Disposal, MoveFacts, Side, Step
 from lockgate.model.positions import Position
-from lockgate.sim.move.feeds import SimFeed
+from lockgate.sim.move.feeds import SLOW_MS, SimFeed
 from lockgate.sim.move.hook import HANG_MS
 from lockgate.sim.move.probes import MoveProbe
 from lockgate.sim.move.side import SOMEBODY, Hold, NotNow, NotSo, SimSide
@@ -209,33 +209,24 @@ class Verbs:
         yield self._quick()
         feed = self._feeds.book.get(self._run.facts.feed)
         if feed is not None:
-            yield from self._let_go(feed)
+            sink = self._side(self._feeds.sink(feed).side)
+            self._may_hold(sink)
+            sink.let_go(feed.key, self._run.keeper)
         return None
 
     def _hold(self, feed: SimFeed, upto: Position | None = None) -> Generator[int, None, Position]:
-        """Apply nothing beyond `upto`, or beyond where the feed is."""
-        sink, keeper = self._feeds.sink(feed).side, self._run.keeper
-        held = self._side(sink).held(feed.key)
-        if held is not None and held.holder != keeper:
-            if held.holder == SOMEBODY:
-                self._world.probes.hit(MoveProbe.MOVE_HELD_BY_OTHERS)
-            yield self._quick()
-            yield from self._let_go(feed)
-            yield self._quick()
+        """Apply nothing beyond `upto`, or beyond where the feed is. Who is inside is waited for."""
+        if self._world.goes_wrong(self._world.faults.hold_slow):
+            yield self._world.loop.between(*SLOW_MS)
+        sink = self._side(self._feeds.sink(feed).side)
+        held = sink.held(feed.key)
+        if held is not None and held.holder == SOMEBODY:
+            self._world.probes.hit(MoveProbe.MOVE_HELD_BY_OTHERS)
         if upto is None:
             upto = self._feeds.stands(feed) or 0
-        self._may_hold(self._side(sink))
-        self._side(sink).hold(feed.key, Hold(keeper, upto))
+        self._may_hold(sink)
+        sink.hold(feed.key, Hold(self._run.keeper, upto))
         return upto
-
-    def _let_go(self, feed: SimFeed) -> Generator[int, None, None]:
-        """If a keeper of the move holds it; in any case none before this one holds it any more."""
-        sink, keeper = self._feeds.sink(feed).side, self._run.keeper
-        held = self._side(sink).held(feed.key)
-        which = keeper if held is None or held.holder == SOMEBODY else held.holder
-        yield self._quick()
-        self._may_hold(self._side(sink))
-        self._side(sink).let_go(feed.key, which, keeper)
 
     def _may_hold(self, sink: SimSide) -> None:
         """In the transaction that holds, or lets go: also when there is nothing to let go."""

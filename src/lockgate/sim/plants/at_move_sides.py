@@ -138,6 +138,28 @@ def _no_fence_at_hold(_self: Verbs, _sink: SimSide) -> None:
 
 
 @plant(
+    "move-hold-seen-too-early",
+    "who holds a feed is looked at before the move's row is had: a freeze comes in between",
+    Law.RECORD,
+    Verbs,
+    "_undo_freeze",
+    MOVE,
+)
+def _hold_seen_too_early(self: Verbs) -> Acts:
+    feed = self._feeds.book.get(self._run.facts.feed)
+    if feed is None:
+        return None
+    sink = self._feeds.sink(feed)
+    yield self._quick()
+    seen = self._side(sink.side).held(feed.key)
+    yield self._world.loop.between(1, 1_000)
+    self._may_hold(self._side(sink.side))
+    if seen is not None:
+        sink.let_go(feed.key, self._run.keeper)
+    return None
+
+
+@plant(
     "move-no-fence-at-hook",
     "a hook does what a former keeper says",
     Law.FENCE,

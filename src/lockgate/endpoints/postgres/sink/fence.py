@@ -125,12 +125,12 @@ class PostgresSink:
         hold_id: str,
         upto: Position | None,
         seconds: float,
-        allowed: Callable[[Cursor], object] | None = None,
+        before: Callable[[Cursor], object] | None = None,
     ) -> Position:
         """Apply nothing beyond `upto`, or beyond where the feed is, for so long: where that is.
 
         Whoever is inside is waited for, and nobody is ended. EndpointBusy when somebody else holds
-        the feed, or a row was not to be had in time; Conflict when it is beyond `upto`. `allowed`
+        the feed, or a row was not to be had in time; Conflict when it is beyond `upto`. `before`
         comes first in the same transaction, and raises if this is not to be.
         """
         with self._sessions.transaction("hold a feed", feed) as cursor:
@@ -138,18 +138,18 @@ class PostgresSink:
                 "SELECT set_config('lock_timeout', %s, true)",
                 (f"{max(1, round(self._sessions.limits.grace_s * 1000))}ms",),
             )
-            if allowed is not None:
-                allowed(cursor)
+            if before is not None:
+                before(cursor)
             return _hold.hold(cursor, feed, hold_id, upto, seconds)
 
     def release(
-        self, feed: FeedId, hold_id: str, allowed: Callable[[Cursor], object] | None = None
+        self, feed: FeedId, hold_id: str, before: Callable[[Cursor], object] | None = None
     ) -> bool:
-        """Let it go on. False: this hold is not there; another's is left alone. `allowed` is as
-        for a hold, and is asked in either case."""
+        """Let it go on. False: this hold is not there; another's is left alone. `before` is as
+        for a hold, and comes in either case."""
         with self._sessions.transaction("release a feed", feed) as cursor:
-            if allowed is not None:
-                allowed(cursor)
+            if before is not None:
+                before(cursor)
             return _hold.release(cursor, feed, hold_id)
 
     def held_upto(self, feed: FeedId) -> Position | None:

@@ -28,7 +28,7 @@ from lockgate.model.errors import Conflict, EndpointBusy
 from lockgate.model.ids import FeedId
 from lockgate.model.positions import Position
 
-__all__ = ["NOT_HELD", "Stands", "held_by", "held_upto", "hold", "release", "stands"]
+__all__ = ["NOT_HELD", "Stands", "held_by", "held_upto", "hold", "release", "stands", "take_over"]
 
 NOT_HELD: Final = """
 {to} <= coalesce((SELECT h.hold_upto FROM lockgate.feeds h
@@ -124,6 +124,15 @@ def release(cursor: Cursor, feed: FeedId, hold_id: str) -> bool:
         (feed, hold_id),
     )
     return cursor.rowcount == 1
+
+
+def take_over(cursor: Cursor, feed: FeedId, prefix: str, hold_id: str) -> None:
+    """If the feed has a hold whose id begins like this, it is this one's from now on."""
+    cursor.execute(
+        "UPDATE lockgate.feeds SET hold_id = %s "
+        "WHERE feed = %s AND starts_with(hold_id, %s) AND hold_id <> %s",
+        (hold_id, feed, prefix, hold_id),
+    )
 
 
 def _held(cursor: Cursor, feed: FeedId) -> tuple[str, Position, float] | None:
