@@ -1,18 +1,22 @@
 """Rows of the target are made what the source has, in tables of every kind (D5)."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import psycopg
 import pytest
 
+from lockgate.endpoints.postgres.cutover import MoveMark, block, guard, seal
 from lockgate.endpoints.postgres.diff import repair
+from lockgate.endpoints.postgres.diff.finding import Difference
 from lockgate.endpoints.postgres.diff.items import DiffItem, KeySpace
 from lockgate.endpoints.postgres.diff.repair import repair_task
 from lockgate.endpoints.postgres.diff.snapshots import apart
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from lockgate.model.diffs import RangeOutcome
 from lockgate.model.feed_config import Mask, MaskKind
+from lockgate.model.tables import TableName
 from tests.endpoints.postgres.diff.test_finding import KEYS
 from tests.support.databases import fresh_database
 from tests.support.diffs import Pair, pair_of, receipts_of
@@ -176,6 +180,51 @@ def test_what_the_target_refuses_is_left_and_said(
     assert _numbers(found) == (5, 0, 0, 4, 1)
     assert "t_v_check" in found.reason
     assert pair.there.execute("SELECT id FROM t ORDER BY id").fetchall() == [(1,), (2,), (4,), (5,)]
+
+
+@pytest.fixture
+def moving(pair: Pair) -> Iterator[MoveMark]:
+    """A move may have the target's table; nothing of it is left."""
+    yield MoveMark("m", 1, 1)
+    pair.there.execute("DROP TABLE t; DROP SCHEMA lockgate CASCADE")
+
+
+@pytest.mark.parametrize(("key", "left"), [("PRIMARY KEY", 3), ("", 6)], ids=["key", "no key"])
+def test_without_a_feed_a_guard_holds_a_repair_up(
+    pair: Pair, moving: MoveMark, key: str, left: int
+) -> None:
+    pair.both(f"CREATE TABLE t (id int {key}, v int)")
+    pair.both("INSERT INTO t SELECT n, n FROM generate_series(1, 10) n")
+    pair.there.execute("UPDATE t SET v = 0 WHERE id < 4")
+    guard(pair.target, moving, [TableName("public", "t")], at="shop")
+    found = pair.repair()
+    assert (found.repaired, found.left) == (0, left)
+    assert "public.t is not open here yet: it is at shop" in found.reason
+    assert pair.there.execute("SELECT count(*) FROM t WHERE v = 0").fetchall() == [(3,)]
+
+
+def test_a_repair_does_not_go_on_beyond_the_seal(
+    pair: Pair, moving: MoveMark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It began when the table was nobody's but its own."""
+    monkeypatch.setattr(repair, "_BATCH", 1)
+    pair.both("CREATE TABLE t (id int PRIMARY KEY, v int)")
+    pair.here.execute("INSERT INTO t SELECT n, n FROM generate_series(1, 5) n")
+    found, tables = repair.differences, [TableName("public", "t")]
+
+    def differences(*asked: Any) -> Iterator[Difference]:
+        for number, each in enumerate(found(*asked)):
+            if number == 2:
+                there = {"moved_to": "copy", "deadline_s": 60.0, "patience_s": 9.0}
+                at = block(pair.target, moving, tables, **there)
+                assert seal(pair.target, moving, tables, blocked_at=at)
+            yield each
+
+    monkeypatch.setattr(repair, "differences", differences)
+    outcome = pair.repair()
+    assert (outcome.repaired, outcome.left) == (2, 3)
+    assert "public.t has moved to copy" in outcome.reason
+    assert pair.there.execute("SELECT id FROM t ORDER BY id").fetchall() == [(1,), (2,)]
 
 
 def test_a_value_that_the_target_cannot_hold_does_not_pass_for_repaired(pair: Pair) -> None:

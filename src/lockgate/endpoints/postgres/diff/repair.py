@@ -15,7 +15,8 @@ builds on the rows of R.
 
 **Without a feed** nothing says of which moment a row is. Then the target's rows are locked first
 and the source's are read after that, as they are now: what is written was the source's row at a
-moment in the transaction.
+moment in the transaction. Nor does anything fence it from a move, so the guards of one hold it up
+like anybody: what it meets one at is left as it is, counted, and said why.
 
 The source's rows are read in the session that has found the differences. It has the table locked,
 and before anything is committed it makes sure that the table was not rewritten since the snapshot,
@@ -66,6 +67,8 @@ _BATCH: Final = 10_000
 _OPERATION: Final = "repair"
 _BEGIN: Final = "SET LOCAL client_min_messages = error"
 """The first statement of a transaction: nothing else is to be read between rows that are piped."""
+_GUARDED: Final = "LK"
+"""How the SQLSTATEs of guards begin (`cutover/triggers`)."""
 _TAKEN: Final = (psycopg.errors.UniqueViolation, psycopg.errors.ExclusionViolation)
 
 
@@ -289,6 +292,14 @@ class _Session:
             about = f"{self._part.table.source.table}, {self._source.label}"
             raise fault(error.error, object_=about, operation=_OPERATION) from error
         except psycopg.Error as error:
+            if (error.sqlstate or "").startswith(_GUARDED):
+                raise DataRefused(
+                    "a move has the table, and nobody but its feed may write to it here",
+                    object_=self._about,
+                    hint="repair it with the move's feed: lockgate move diff MOVE --repair",
+                    operation=_OPERATION,
+                    cause=error.diag.message_primary,
+                ) from error
             found = fault(error, object_=self._about, operation=_OPERATION)
             if about_data(error) and not isinstance(found, DataRefused):
                 found = DataRefused(
@@ -302,8 +313,9 @@ class _Session:
 
     def _open(self) -> psycopg.Connection:
         if self._writing is None:
-            feed = self._held.feed if self._held is not None else "diff"
-            self._writing = open_session(self._target, feed, "repair")
+            held = self._held
+            feed = held.feed if held is not None else "diff"
+            self._writing = open_session(self._target, feed, "repair", applies=held is not None)
         return self._writing
 
     def _reading_now(self) -> psycopg.Connection:

@@ -46,13 +46,19 @@ def open_session(
     *,
     limits: Limits | None = None,
     autocommit: bool = False,
+    applies: bool = True,
 ) -> psycopg.Connection:
-    """A session for a task's transaction at the sink; the server shows `lockgate feed/span`."""
-    return _open(url, f"{feed}/{span}", limits or Limits(), autocommit)
+    """A session for a task's transaction at the sink; the server shows `lockgate feed/span`. One
+    that does not write for a feed, under its fence, is no more than anybody: `applies` is false."""
+    return _open(url, f"{feed}/{span}", limits or Limits(), autocommit, applies)
 
 
 def _open(
-    url: PostgresUrl | str | Secret, purpose: str, limits: Limits, autocommit: bool
+    url: PostgresUrl | str | Secret,
+    purpose: str,
+    limits: Limits,
+    autocommit: bool,
+    applies: bool = True,
 ) -> psycopg.Connection:
     connection = connect(
         url,
@@ -68,8 +74,8 @@ def _open(
             "tcp_keepalives_idle": "10",
             "tcp_keepalives_interval": "5",
             "tcp_keepalives_count": "3",
-            # Guards of a move let us pass (`cutover/triggers`).
-            "lockgate.applies": "on",
+            # Guards of a move let feeds pass (`cutover/triggers`).
+            "lockgate.applies": "on" if applies else "off",
         },
     )
     label = PostgresUrl.parse(url).label
