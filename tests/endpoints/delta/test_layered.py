@@ -18,7 +18,7 @@ from lockgate.endpoints.delta.files import DataFile, live_files
 from lockgate.endpoints.delta.layered import DrainOvertaken, LayeredTable
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.rewrite import rewrite
-from lockgate.model.errors import StaleOwner
+from lockgate.model.errors import DidNotLand, StaleOwner
 from lockgate.model.ids import Token
 from tests.support.lakes import DELETE, DISPATCHER, LEADER, PUT, ROWS, WIPE, Writer, rows_in
 
@@ -251,3 +251,26 @@ def test_keys_that_come_in_any_order_make_many_files_with_ranges_of_their_own(
     assert len(files) >= 64 // drain_plan.ROWS_MAX
     assert all(one.high["id"] < other.low["id"] for one, other in itertools.pairwise(files))
     assert rows_in(table.read()) == writer.rows
+
+
+def test_a_file_that_was_deleted_before_the_commit_that_names_it_is_not_committed(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its writer slept for longer than a vacuum leaves such a file alone."""
+    write = layered.write_file
+
+    def write_and_sleep(place: Place, *rest: Any) -> DataFile:
+        file = write(place, *rest)
+        Path(place.url, file.path).unlink()
+        return file
+
+    writer.put(1, 2)
+    before = writer.position, dict(writer.rows)
+    with monkeypatch.context() as patched:
+        patched.setattr(layered, "write_file", write_and_sleep)
+        with pytest.raises(DidNotLand, match="not there any more"):
+            writer.put(7)
+    assert rows_in(writer.table.read()) == before[1]
+    writer.position, writer.rows = before
+    writer.put(7)
+    assert rows_in(writer.table.read()) == writer.rows

@@ -186,6 +186,7 @@ class LayeredTable:
             if marks.position >= position:
                 return []
             self._refuse_overtaken(marks, after)
+            check_there(self._ingest_place, files)
             return [added(file) for file in files]
 
         return self.ingest.commit(token, actions, position=position)
