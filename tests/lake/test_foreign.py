@@ -7,13 +7,16 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 import lockgate
 from lockgate.endpoints.delta.changes import OP, POSITION, PUT, SEQ, ingest_schema
-from lockgate.endpoints.delta.lake import Lake
+from lockgate.endpoints.delta.files import write_file
+from lockgate.endpoints.delta.lake import STABLE, Lake
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
+from lockgate.model.errors import NotFound
 from lockgate.pipeline.session import Spark
 from tests.support.lakes import DISPATCHER, LEADER
 
@@ -91,6 +94,36 @@ def test_polars_delta_rs_and_both_our_readers_give_the_same_rows(
     then = pa.table(DeltaTable(url, version=1).to_pyarrow_table()).cast(WIDE)
     assert older.sort_by("id").equals(then.sort_by("id"))
     assert older.num_rows == 3
+
+
+def test_another_reader_is_told_where_the_living_table_lies(tmp_path: Path) -> None:
+    """Of a table that is copied anew there are two directories, and for a while after that too."""
+    lake = Lake(Place(str(tmp_path), "lake"))
+    name = "public.wide"
+
+    def rows() -> int:
+        return pl.read_delta(lockgate.lake.stable(str(tmp_path), name)).height
+
+    with pytest.raises(NotFound):
+        rows()
+    old = LayeredTable.create(
+        lake.place(name, 1), "h", WIDE, ["id"], LEADER, DISPATCHER, 1, settled=1
+    )
+    _land(old, 10, 1, 2, 3)
+    old.drain(LEADER)
+    assert rows() == 3
+    place = lake.place(name, 50)
+    new = LayeredTable.create(place, "h", WIDE, ["id"], LEADER, DISPATCHER, 50, awaits_copy=True)
+    assert rows() == 3, "the new one has no rows yet"
+    file = write_file(place.child(STABLE), pa.Table.from_pylist(_rows(1, 2), schema=WIDE), ["id"])
+    new.land_copy(LEADER, [file], 50, 50)
+    assert rows() == 2
+    lake.end(name, 1)
+    assert lake.incarnations(name) == [1, 50], "what is dead stays for a day"
+    assert rows() == 2
+    lake.end(name, 50)
+    with pytest.raises(NotFound):
+        rows()
 
 
 def test_a_large_table_is_written_so_that_everybody_reads_it(spark: Spark, tmp_path: Path) -> None:

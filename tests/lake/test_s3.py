@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
+import polars as pl
 import pytest
 from deltalake import DeltaTable
 from pyarrow import fs
@@ -206,6 +207,16 @@ def test_a_lake_may_be_a_whole_bucket(options: dict[str, str]) -> None:
     table.kill(LEADER)
     delete(Lake(root), TABLE, 1, 0)
     assert head.read().leader == "h", "what is no table's stays"
+
+
+def test_another_reader_is_told_where_a_table_lies(
+    root: Place, writer: Writer, options: dict[str, str]
+) -> None:
+    writer.put(1, 2)
+    writer.table.drain(LEADER)
+    url = lockgate.lake.stable(root.url, TABLE, options=options)
+    assert url == f"{writer.table.place.url}/stable"
+    assert pl.read_delta(url, storage_options=options).height == 2
 
 
 def test_sparks_tasks_drain_it_and_read_it(

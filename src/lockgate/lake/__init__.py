@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from lockgate.lake.opening import Options
 from lockgate.lake.pinning import pin
-from lockgate.lake.reading import read, tables, view
+from lockgate.lake.reading import read, stable, tables, view
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["pin", "read", "register", "tables", "view"]
+__all__ = ["pin", "read", "register", "stable", "tables", "view"]
 
 
 def register(spark: "SparkSession", options: Options | None = None) -> None:

@@ -40,6 +40,7 @@ __all__ = [
     "looked_up",
     "only",
     "place_of",
+    "readable",
     "whole",
 ]
 
@@ -77,7 +78,7 @@ def homes_of(root: Place, table: str) -> list[LayeredTable]:
     """The table with each ingest that there is, the one that has come furthest first."""
     lake = Lake(root)
     with whole(lake, table):
-        place = _readable(lake, table)
+        place = readable(lake, table)
         found = opened(place, lake.homes(place))
         # Of one that has come later, stable must have all that was before it.
         found = [one for one in found if one.begins <= one.stable.look().position]
@@ -91,8 +92,8 @@ def homes_of(root: Place, table: str) -> list[LayeredTable]:
     return found
 
 
-def _readable(lake: Lake, table: str) -> Place:
-    """The newest incarnation. While that is being copied, the one before it, if it still lives."""
+def readable(lake: Lake, table: str) -> Place:
+    """Its newest incarnation. While that is being copied, the one before it, if it still lives."""
     newest = lake.live(table)
     for incarnation in reversed(lake.incarnations(table)):
         place = lake.place(table, incarnation)

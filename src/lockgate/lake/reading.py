@@ -29,14 +29,14 @@ from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.travel import snapshot_of
 from lockgate.endpoints.keys import encode
 from lockgate.lake.moments import AsOf
-from lockgate.lake.opening import Options, homes_of, looked_up, only, place_of, whole
+from lockgate.lake.opening import Options, homes_of, looked_up, only, place_of, readable, whole
 from lockgate.lake.parquet import frame_of, quoted
 from lockgate.model.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["frame_at", "read", "tables", "view"]
+__all__ = ["frame_at", "read", "stable", "tables", "view"]
 
 KEYS_SENT_MAX: Final = 10_000_000
 """Keys of ingest that every task is sent. Where there are more, Spark joins as it sees fit."""
@@ -109,6 +109,18 @@ def _is_live(lake: Lake, table: str) -> bool:
     except NotFound:
         return False
     return True
+
+
+def stable(path: str, table: str, *, options: Options | None = None) -> str:
+    """Where the table's stable layer is, for any other reader of Delta. NotFound: there is none.
+
+    It is the living table's as of this call, so ask whenever it is opened: a table that is made or
+    copied anew lies elsewhere from then on, and what it was before stays for a day, and does not
+    change any more.
+    """
+    lake = Lake(place_of(path, options))
+    with whole(lake, table):
+        return readable(lake, table).child(STABLE).url
 
 
 def frame_at(
