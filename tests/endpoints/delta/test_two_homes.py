@@ -22,6 +22,7 @@ from lockgate.endpoints.delta.sink_tables import LakeTable
 from lockgate.endpoints.delta.travel import PositionAhead
 from lockgate.lake.opening import looked_up
 from lockgate.model.ddl import Ddl, DdlKind
+from lockgate.model.errors import NotFound
 from lockgate.model.floors import Refusal
 from lockgate.model.ids import Token
 from lockgate.model.spans import TRIGGER, TRIGGER_SPEC, WHOLE, Birth, SpanSpec
@@ -396,3 +397,41 @@ def test_a_schema_change_that_was_broken_off_between_its_notes_is_finished(
     ahead.ddl(DdlKind.ALTER, 130, ROWS)
     assert ahead.sink.rows.spans()["s110"].incarnation == 110
     assert ahead.table("s110").dropped == {"w": 130}
+
+
+# --- a table that was deleted by hand -------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("both")
+def test_a_table_that_is_lost_and_made_anew_is_so_for_every_home(
+    place: Place, ahead: Home, behind: Home
+) -> None:
+    shutil.rmtree(Path(place.url, T))
+    for home in (ahead, behind):
+        with pytest.raises(NotFound):
+            home.claim("s110")
+    assert ahead.sink.copies.renew("s110", TOKEN, 300, LakeTable(T, ROWS, ("id",))) is None
+    assert ahead.claim("s110") == 300
+    with pytest.raises(NotFound):
+        behind.claim("s110")
+    assert not behind.sink.rows.spans()["s110"].dropped, "nobody has dropped it"
+    ahead.copy("s110", [1, 2], 310)
+    assert behind.claim("s110") == 300
+    behind.land("s110", 3, 320)
+    assert sorted(behind.table("s110").read()["id"].to_pylist()) == [1, 2, 3]
+
+
+def test_who_has_not_come_to_claim_a_table_may_begin_it_anew_unless_somebody_newer_has_it(
+    ahead: Home,
+) -> None:
+    """A claim fails for a table that is lost, perhaps before it has reached the row."""
+    ahead.ddl(DdlKind.CREATE, 110)
+    ahead.claim("s110")
+    table = LakeTable(T, ROWS, ("id",))
+    newer, older = Token(1, 2, 1), Token(1, 1, 0)
+    assert ahead.sink.copies.renew("s110", older, 290, table) is Refusal.NEWER
+    assert ahead.sink.rows.spans()["s110"].incarnation == 110
+    assert ahead.sink.copies.renew("s110", newer, 300, table) is None
+    row = ahead.sink.rows.spans()["s110"]
+    assert (row.token, row.incarnation) == (newer, 300)
+    assert ahead.sink.copies.renew("s110", TOKEN, 310, table) is Refusal.NEWER

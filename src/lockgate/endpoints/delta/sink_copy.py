@@ -158,10 +158,13 @@ class SinkCopies:
         self, span: SpanId, token: Token, position: Position, as_: LakeTable
     ) -> Refusal | None:
         """Begin the table anew, in an incarnation of its own, to be copied once more. Readers have
-        the old one until the new one has rows. NoLeader where nobody could bring them."""
+        the old one until the new one has rows. NoLeader where nobody could bring them.
+
+        Of the old one nothing is asked: it may be lost or damaged, and that is why."""
 
         def work() -> None:
-            on.mine(self._rows.read(), span, token)
+            # A claim may not have come so far as to take the row, or have failed behind it.
+            self._rows.change(lambda rows: on.claimed(rows, span, token))
             if self._leader() is None:
                 raise NoLeader(self._label)
             self._tables.make(as_, position).ingest.claim(token)

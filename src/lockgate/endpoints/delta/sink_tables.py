@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
+from lockgate.endpoints.delta.death import table_dead
 from lockgate.endpoints.delta.fenced import FencedTable, TableDead
 from lockgate.endpoints.delta.lake import INGEST, STABLE, Lake, has_rows, ingest_of
 from lockgate.endpoints.delta.layered import LayeredTable
@@ -63,13 +64,18 @@ class SinkTables:
     def take_part(self, row: SpanRow) -> LayeredTable:
         """The same, of a table that somebody else may have made: whatever comes before its first
         position is in it, or is of another table of the same name. And this feed brings nothing of
-        before where it stands itself."""
-        try:
+        before where it stands itself. TableDead when it was dropped; or was deleted by hand, and
+        another one has come in its place."""
+        with contextlib.suppress(NotFound):
             return self.open(row)
-        except NotFound:
-            place = self.place_of(row)
-            begins = max(row.position, row.incarnation)
+        place = self.place_of(row)
+        begins = max(row.position, row.incarnation)
+        try:
             return LayeredTable.join(place, self.ingest_of(row), row.token, begins)
+        except NotFound:
+            if (self.newest(row) or 0) > row.incarnation:
+                raise table_dead(place) from None
+            raise
 
     def landed(self, row: SpanRow) -> Position:
         """How far this feed has brought the row's table, dead as it may be; 0: nobody knows."""

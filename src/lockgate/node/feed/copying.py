@@ -59,6 +59,7 @@ class Copying:
         self._wake = wake
         self._lock = threading.Condition()
         self._waiting: dict[SpanId, Running] = {}
+        self._under_way: frozenset[SpanId] = frozenset()
         self._ended = False
         self._thread: threading.Thread | None = None
         self.progress = CopyProgress()
@@ -78,6 +79,12 @@ class Copying:
         """Its dispatcher has ended; a chunk that is under way is the fence's business."""
         with self._lock:
             self._waiting.pop(one.span, None)
+
+    def take_back(self, one: Running) -> bool:
+        """Have it wait no more; False: a run has it, or has just had it."""
+        with self._lock:
+            free = one.span not in self._under_way
+            return free and self._waiting.pop(one.span, None) is not None
 
     def stop(self) -> None:
         """No further run."""
@@ -101,10 +108,13 @@ class Copying:
                 if self._ended:
                     return
                 batch, self._waiting = list(self._waiting.values()), {}
+                self._under_way = frozenset(one.span for one in batch)
             failed = False
             for copied in self._copy(batch):
                 failed = failed or copied.error is not None
                 self._tell(copied)
+            with self._lock:
+                self._under_way = frozenset()
 
     def _wait_for_company(self) -> None:
         """Spans are started one after the other; a run should have all of them."""

@@ -196,23 +196,44 @@ class Orders:
         if not order.done.set_running_or_notify_cancel():
             return  # who asked has lost patience, and was told that nothing has begun
         one = self._dispatchers.get(order.span)
-        try:
-            if one is None or one.floors is None or one.copying or one.in_doubt or one.blocked:
-                raise Transient(
+        if one is None or not self._may_empty(one):
+            order.done.set_exception(
+                Transient(
                     "the span is not running just now",
                     object_=order.span,
                     hint="ask again when `lockgate feed tables` shows it as running",
                     operation="resync",
                 )
+            )
+            return
+        try:
             self._empty(one)
         except LockgateError as error:
+            if one.copying and not one.ended:
+                self._copying.begin(one)
             order.done.set_exception(error)
             return
         one.snapshots, one.settled = (), 0
         one.parked = None
-        one.copying = True
-        self._copying.begin(one)
+        if one.floors is None or one.in_doubt:
+            one.copy_in_doubt = True
+            self.claim(one)
+        else:
+            one.copying = True
+            self._copying.begin(one)
         order.done.set_result(None)
+
+    def _may_empty(self, one: Running) -> bool:
+        """True when nothing of the span's is under way that its emptying could meet.
+
+        Where a table goes on as another one, that is so of a batch in doubt too: it lands in the
+        old one if at all. And there alone emptying asks nothing of the table itself: it may be lost
+        or damaged, so that it can neither be claimed, nor copied into, nor altered.
+        """
+        if not self._context.target.renews:
+            stands = one.floors is not None and not one.in_doubt
+            return stands and not one.copying and one.blocked is None
+        return not one.copying or (one.parked is not None and self._copying.take_back(one))
 
     def _empty(self, one: Running) -> None:
         """Remove its rows. What is not known to have failed may have happened: until the sink has
