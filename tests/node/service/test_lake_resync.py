@@ -14,6 +14,7 @@ import pytest
 from lockgate.endpoints.delta.lake import STABLE, Lake
 from lockgate.endpoints.postgres.copy.snapshot import Held
 from lockgate.model.feed_config import read_config
+from lockgate.model.feeds import FeedState
 from lockgate.model.secret import Secret
 from lockgate.model.server_config import ServerConfig
 from lockgate.node.service import NodeService
@@ -146,6 +147,23 @@ def test_a_table_that_was_hurt_before_its_node_started_is_brought_back(
     damage(incarnation(shore))
     with served(shore) as node:
         brought_back(node, shore)
+
+
+def test_a_schema_change_of_a_lost_table_waits_for_its_resync_and_fails_no_feed(
+    shore: Shore,
+) -> None:
+    with fed(shore) as node:
+        directory(incarnation(shore))
+        shore.at_source("ALTER TABLE docs ADD COLUMN extra int")
+        shore.at_source("UPDATE other SET n = n + 1")
+        until(lambda: node.feed("feed").error, LEVEL_S)
+        assert node.feed("feed").state is FeedState.WARNING
+        until(lambda: is_there(shore, OTHER), LEVEL_S)
+        node.resync_table("feed", DOCS, "test")
+        level(node)
+        shore.at_source("UPDATE docs SET extra = id")
+        level(node)
+        shore.assert_equal(DOCS, OTHER)
 
 
 def test_a_table_that_is_lost_while_it_is_copied_is_brought_back(

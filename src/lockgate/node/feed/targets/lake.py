@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.fenced import TableDead
 from lockgate.endpoints.delta.files import DataFile
 from lockgate.endpoints.delta.land import CopyTorn, LandItem
@@ -20,7 +21,15 @@ from lockgate.endpoints.postgres.sink.advance import Asked
 from lockgate.endpoints.postgres.sink.chunks import Chunk, Edge
 from lockgate.model.apply import ApplyError
 from lockgate.model.ddl import Ddl
-from lockgate.model.errors import LockgateError, StaleOwner, Transient
+from lockgate.model.errors import (
+    EndpointRefused,
+    LockgateError,
+    NotFound,
+    ObjectMissing,
+    StaleOwner,
+    StorageFull,
+    Transient,
+)
 from lockgate.model.floors import Floors, Refusal, raised
 from lockgate.model.ids import SpanId, TableId, Token
 from lockgate.model.instructions import StartDispatcher
@@ -53,6 +62,8 @@ __all__ = ["LakeTarget"]
 
 _ROUND_S: Final = 0.5
 """A commit is a file or two in every table: small ones cost readers more than waiting does."""
+_MENDED: Final = (NotFound, ObjectMissing, FileCorrupt, StorageFull, EndpointRefused)
+"""What people mend without us: a table that is lost or damaged, by a resync; or the storage."""
 _MODIFIER: Final = re.compile(r"\(([\d,]+)\)")
 
 
@@ -170,7 +181,17 @@ class LakeTarget:
                 after[change.now.id] = self._as(change.shape)
                 if not _keeps_values(change):
                     fills.add(change.now.id)
-        return self._sink.write_ddl(token, ddl, births, after, fills)
+        try:
+            return self._sink.write_ddl(token, ddl, births, after, fills)
+        except _MENDED as error:
+            # The change waits for that, like any batch; the feed need not fail, nor other tables.
+            raise Transient(
+                "a schema change cannot be written yet",
+                object_=error.object,
+                hint=error.hint,
+                operation="write a schema change",
+                cause=error,
+            ) from error
 
     def _as(self, shape: TableShape) -> LakeTable:
         """What a table of the source is in the lake."""
