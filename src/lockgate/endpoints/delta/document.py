@@ -25,6 +25,7 @@ from lockgate.endpoints.delta.files import (
     removed,
     write_file,
 )
+from lockgate.endpoints.delta.log_archive import flush_checkpoint
 from lockgate.endpoints.delta.marks import Marks
 from lockgate.endpoints.delta.place import Place
 from lockgate.model.errors import LockgateError, NotFound, ObjectMissing
@@ -139,6 +140,7 @@ class Document(Generic[T]):
         if marks.version % _TIDY_EVERY == 0:
             with contextlib.suppress(Exception):  # delta-rs raises what it likes here
                 table.handle.create_checkpoint()
+                flush_checkpoint(self._place, table.handle.version())
                 table.handle.cleanup_metadata()
 
 

@@ -13,6 +13,11 @@ other looks and compares again.
 
 Where another program has changed rows (`foreign`), only a claim and a kill still land, so that the
 table has an owner and can be got rid of; they keep in mind what was found.
+
+**What a look tells is on the disk.** Others go by it: a batch that has landed is told to its feed,
+which the change log is shortened after; what is drained is pruned. So whoever commits flushes his
+commit before he answers, and whoever looks flushes the newest, which may be that of somebody who
+has not come to it: a power failure takes no commit that another one, anywhere, was made after.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +30,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from msgspec.structs import replace
 from pyarrow import fs
 
+from lockgate.endpoints.delta.commit_files import commit_name, flush_commit, flush_own
 from lockgate.endpoints.delta.death import TableDead, layer_faults, table_dead
 from lockgate.endpoints.delta.faults import faults
 from lockgate.endpoints.delta.foreign import first_foreign, foreign_commit
@@ -54,6 +60,8 @@ class FencedTable:
         self._handle = handle
         self._marks: Marks | None = None
         """As of the last look."""
+        self._flushed = -1
+        """The version that is known to be on the disk, and all before it."""
 
     @classmethod
     def create(
@@ -83,7 +91,10 @@ class FencedTable:
                 # Somebody else made it meanwhile, or nothing can be made here.
                 if not DeltaTable.is_deltatable(place.url, place.options):
                     raise
-                return cls.open(place)
+                there = cls.open(place)
+                there.look()
+                return there
+            flush_commit(place, 0)
         return cls(place, handle)
 
     @classmethod
@@ -127,6 +138,9 @@ class FencedTable:
             version = self._handle.version()
             if version == before:
                 self._still_there(before)
+            if version != self._flushed:
+                flush_commit(self._place, version)
+                self._flushed = version
             if self._marks is None or self._marks.version != version:
                 # To read them takes longer than to see that there is no newer version.
                 self._marks = self._judge(marks_of(self._handle))
@@ -265,6 +279,8 @@ class FencedTable:
                     write(_properties(wanted))
                 except CommitFailedError:
                     continue
+                flush_own(self._place, wanted.version)
+                self._flushed = wanted.version
             return self.look()
         raise EndpointBusy(
             f"{_ATTEMPTS} commits in a row met one of somebody else",
@@ -303,7 +319,7 @@ class FencedTable:
     def _still_there(self, version: int) -> None:
         """Delta says of a log that is gone that nothing has happened."""
         files, base = self._place.filesystem()
-        info = files.get_file_info(f"{base}/_delta_log/{version:020d}.json")
+        info = files.get_file_info(f"{base}/{commit_name(version)}")
         if info.type is fs.FileType.NotFound:
             raise ObjectMissing(
                 "the table's log is gone",

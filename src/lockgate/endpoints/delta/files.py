@@ -1,7 +1,8 @@
 """The data files of a Delta table: written under names that nobody else gives, described exactly.
 
-A file is written before the commit that names it. One that no commit names in the end is nobody's,
-and goes with the next vacuum.
+A file is written, and on the disk, before the commit that names it: a power failure takes no file
+that a table names. Whoever wrote it flushes it, which tasks do side by side. One that no commit
+names in the end is nobody's, and goes with the next vacuum.
 """
 
 import contextlib
@@ -130,6 +131,7 @@ def _described(
             for name, edge in edges.items():
                 edge.take(group[name])
         opened.close()
+        place.flush(path)
         size = files.get_file_info(f"{base}/{path}").size
     told = {name: edge for name, edge in edges.items() if edge.told}
     low = {name: edge.low for name, edge in told.items()}

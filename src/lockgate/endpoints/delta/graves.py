@@ -25,6 +25,10 @@ def bury(incarnation: Place) -> None:
         files, path = _grave(incarnation)
         files.create_dir(path.rsplit("/", 1)[0], recursive=True)
         files.open_output_stream(path).close()
+        # Before anything is deleted: a power failure leaves no grave open.
+        lake, table, number = incarnation.url.rstrip("/").rsplit("/", 2)
+        around_it = Place(f"{lake}/{_GRAVES}/{table}", incarnation.label, incarnation.settings)
+        around_it.flush(number, above=True)
 
 
 def is_buried(incarnation: Place) -> bool:

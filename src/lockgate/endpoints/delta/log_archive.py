@@ -19,14 +19,29 @@ from lockgate.endpoints.delta.death import layer_faults
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.store_time import files_in
 
-__all__ = ["ARCHIVE", "LOG", "archive"]
+__all__ = ["ARCHIVE", "LOG", "archive", "flush_checkpoint"]
 
 LOG: Final = "_delta_log"
 ARCHIVE: Final = "_lockgate_log"
 KEPT: Final = 1_000
 """Versions that stay at the least: for whoever is just looking, and for what people look at."""
+_LAST_CHECKPOINT: Final = "_last_checkpoint"
 _NUMBERED: Final = re.compile(r"(\d{20})\.")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
+
+
+def flush_checkpoint(layer: Place, version: int) -> None:
+    """Have the checkpoint of a version on the disk, if there is one, and what points to the newest.
+
+    Before the commits go that it stands for; and soon after it was written, for a table whose
+    newest checkpoint is broken does not open.
+    """
+    log = layer.child(LOG)
+    for name in (f"{version:020d}.checkpoint.parquet", _LAST_CHECKPOINT):
+        try:
+            log.flush(name)
+        except FileNotFoundError:
+            return
 
 
 def archive(layer: Place, newest: int, kept: int = KEPT) -> int:
@@ -43,6 +58,7 @@ def archive(layer: Place, newest: int, kept: int = KEPT) -> int:
         first = max((number for number in checkpoints if number <= newest - kept), default=0)
         old = [name for name in names if (m := _NUMBERED.match(name)) and int(m[1]) < first]
         if old:
+            flush_checkpoint(layer, first)
             files.create_dir(f"{base}/{ARCHIVE}", recursive=True)
         for name in sorted(old):  # the oldest first: what is left is without a gap
             with contextlib.suppress(FileNotFoundError):

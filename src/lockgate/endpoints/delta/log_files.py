@@ -10,7 +10,8 @@ from typing import Final
 
 import msgspec
 
-from lockgate.endpoints.delta.log_archive import ARCHIVE, LOG
+from lockgate.endpoints.delta.death import layer_faults
+from lockgate.endpoints.delta.log_archive import ARCHIVE, LOG, flush_checkpoint
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.store_time import Found, delete_all, files_in
 from lockgate.endpoints.delta.taken_out import taken_out
@@ -67,9 +68,9 @@ class LogFiles(Value, frozen=True):
         base = max((one for one in self.checkpoints if one <= needed), default=None)
         if base is None:
             return []
+        with layer_faults("write", self.table):
+            flush_checkpoint(self.table, base)
         gone = [f for f in self.all if (m := _NUMBERED.match(f.name)) and int(m[1]) < base]
-        for folder in (ARCHIVE, LOG):
-            delete_all(
-                self.table.child(folder), [one.name for one in gone]
-            )  # the oldest first, about
+        for folder in (ARCHIVE, LOG):  # the oldest first, about
+            delete_all(self.table.child(folder), [one.name for one in gone])
         return gone

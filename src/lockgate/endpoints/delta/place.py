@@ -9,6 +9,9 @@ An object store that speaks S3 is told by settings, named as delta-rs names them
 """
 
 import contextlib
+import errno
+import os
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -60,6 +63,25 @@ class Place(Value, frozen=True):
                 return found
         return []
 
+    def flush(self, name: str, *, above: bool = False) -> None:
+        """Let a file in it survive a power failure, its name included; with `above`, the names of
+        the directories that it lies in as well. A store has seen to that when it answers."""
+        files, base = self.filesystem()
+        if not isinstance(files, fs.LocalFileSystem):
+            return
+        path = Path(base, name).absolute()
+        _flush(path)
+        _flush_folder(path.parent)
+        if not above:
+            return
+        for folder in path.parent.parents:
+            try:
+                _flush_folder(folder)
+            except PermissionError:
+                return  # above what is ours: nothing of it is new
+            if os.path.ismount(folder):
+                return
+
     def setting(self, name: str) -> str | None:
         """One of the settings above, without the prefix `aws_`."""
         named = {key.lower().removeprefix("aws_"): value for key, value in self.settings.items()}
@@ -91,3 +113,19 @@ class Place(Value, frozen=True):
     def child(self, name: str) -> "Place":
         """One below it."""
         return Place(f"{self.url}/{name}", f"{self.label}/{name}", self.settings)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _flush_folder(path: Path) -> None:
+    try:
+        _flush(path)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system whose directories see to it themselves
+            raise

@@ -1,0 +1,35 @@
+"""The file of a commit in a table's log: its name, and that it is on the disk."""
+
+from lockgate.endpoints.delta.log_archive import LOG, flush_checkpoint
+from lockgate.endpoints.delta.place import Place
+from lockgate.model.errors import OutcomeUnknown
+
+__all__ = ["commit_name", "flush_commit", "flush_own"]
+
+
+def commit_name(version: int) -> str:
+    """Below the table's directory."""
+    return f"{LOG}/{version:020d}.json"
+
+
+def flush_commit(table: Place, version: int) -> None:
+    """Have it on the disk, whoever made it; the first one with the directories made for it."""
+    table.flush(commit_name(version), above=not version)
+
+
+def flush_own(table: Place, version: int) -> None:
+    """The same of one that was just made. OutcomeUnknown when it is there for now, and may not be
+    after a power failure."""
+    try:
+        flush_commit(table, version)
+        flush_checkpoint(table, version)
+    except FileNotFoundError:
+        raise  # the table is going
+    except OSError as error:
+        raise OutcomeUnknown(
+            "the lake's storage does not say that it keeps a commit",
+            object_=f"{table.label}/{commit_name(version)}",
+            hint="look at the storage; what has landed is looked up before anything is done again",
+            operation="commit",
+            cause=error,
+        ) from error
