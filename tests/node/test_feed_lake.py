@@ -10,10 +10,14 @@ import psycopg
 import pytest
 
 from lockgate.endpoints.delta.lake import Lake
+from lockgate.endpoints.delta.origins import SOURCE
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.postgres.copy.snapshot import Held
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
+from lockgate.endpoints.postgres.source.identity import identity
 from lockgate.model.errors import NotFound, UsageError
+from lockgate.model.feeds import FeedState
+from lockgate.node.feed import context, setup
 from lockgate.pipeline import copy_run
 from lockgate.pipeline.session import Spark
 from tests.support.databases import fresh_database
@@ -257,6 +261,53 @@ def test_a_table_without_a_key_is_refused_before_anything_is_made(shore: Shore) 
     with pytest.raises(Exception, match="key"), shore.running():
         pass
     assert not list(shore.lake.glob("public*"))
+
+
+def test_a_table_that_another_source_makes_later_does_not_take_the_name_of_one_that_is_there(
+    shore: Shore, pg16: EmbeddedPostgres
+) -> None:
+    """Two services that each have an outbox. No feed knew of it when it was made."""
+    shore.at_source(ORDERS, FILL.format(1, 5))
+    with shore.running() as runner:
+        level(runner)
+    place = shore.table("public.orders").place
+    with fresh_database(pg16) as source:
+        other = Shore(source, shore.lake, shore.home, shore.spark)
+        other.at_source("CREATE TABLE bills (id int PRIMARY KEY)")
+        with other.running(name="other") as runner:
+            level(runner)
+            other.at_source(ORDERS, FILL.format(7, 9))
+            until(lambda: runner.status().state is FeedState.FAILED, 60)
+            assert "another source" in runner.status().error
+            assert "lake drop" in " ".join(runner.status().next_steps)
+        Lake(shore.root).end("public.orders", int(place.url.rpartition("/")[2]))
+        with other.running(name="other") as runner:
+            level(runner)
+            other.assert_equal("public.orders", "public.bills")
+
+
+def test_a_feed_from_before_its_source_was_written_down_asks_for_it_once(
+    shore: Shore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shore.at_source(ORDERS, FILL.format(1, 5))
+    with monkeypatch.context() as before:
+        before.setattr(setup, "identity", lambda _: "")
+        before.setattr(context, "identity", lambda _: "")
+        with shore.running() as runner:
+            level(runner)
+    assert SOURCE not in shore.table("public.orders").stable.notes
+    with shore.running() as runner:
+        level(runner)
+    with psycopg.connect(shore.source) as connection:
+        noted = identity(connection)
+    assert shore.table("public.orders").stable.notes[SOURCE] == noted
+    monkeypatch.setattr(context, "identity", _unasked)
+    with shore.running() as runner:
+        level(runner)
+
+
+def _unasked(_: object) -> str:
+    raise AssertionError("it is in the book")
 
 
 def test_a_second_feed_does_not_take_a_table_that_is_there(shore: Shore) -> None:

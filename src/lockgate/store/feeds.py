@@ -69,6 +69,8 @@ class FeedEntry(Value, frozen=True):
     """Slots of earlier attempts, which may be there."""
     error: str = ""
     """Why the set-up cannot succeed until somebody acts; with it, nobody tries again."""
+    source: str = ""
+    """Which log its positions are of; empty: nobody has looked yet."""
     birth: int = 0
     """Tells it apart from every other feed that had this name, or will have it."""
     forced: bool = False
@@ -197,6 +199,17 @@ class FeedBook:
             return msgspec.structs.replace(found, finished=True)
 
         self.change(entry.feed, finished)
+
+    def identify(self, entry: FeedEntry, source: str) -> None:
+        """Have the feed's entry say which log its positions are of. Raises StaleOwner when that
+        feed is not there any more."""
+
+        def identified(found: FeedEntry) -> FeedEntry:
+            if found.birth != entry.birth:
+                raise _stale(entry.feed)
+            return msgspec.structs.replace(found, source=source)
+
+        self.change(entry.feed, identified)
 
     def all(self) -> list[FeedEntry]:
         """Every entry, by name."""

@@ -37,7 +37,7 @@ class Home:
     """A feed of one home; there is no table at first."""
 
     def __init__(self, place: Place, name: str) -> None:
-        self.sink = LakeSink(place, "feed", name, lambda table: table)
+        self.sink = LakeSink(place, "feed", name, lambda table: table, 1, lambda: "source")
         self.sink.head.join()
         self.sink.claim(TRIGGER_SPEC, TOKEN, Birth(100, ()), {})
         self.at = 100

@@ -49,6 +49,7 @@ from lockgate.endpoints.delta.graves import is_buried
 from lockgate.endpoints.delta.lake import INGEST, STABLE, WORK, end, homes_of
 from lockgate.endpoints.delta.marks import Marks
 from lockgate.endpoints.delta.missing import read_data, table_dead
+from lockgate.endpoints.delta.origins import UNKNOWN, Origin
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.rewrite import rewrite
 from lockgate.endpoints.delta.schemas import united
@@ -99,18 +100,21 @@ class LayeredTable:
         *,
         settled: Position = 0,
         awaits_copy: bool = False,
+        origin: Origin = UNKNOWN,
     ) -> Self:
         """Make what of it is not there yet. The leader owns stable, the dispatcher ingest.
 
         `settled` is for a table that needs no first copy: it is level as it is. One that
-        `awaits_copy` is nobody's table before that. TableDead when there was one that was dropped.
+        `awaits_copy` is nobody's table before that. TableDead when there was one that was dropped,
+        Conflict when there is one that is not of this `origin`.
         """
         if is_buried(place):
             raise table_dead(place)
-        notes = layer_notes.new_stable(key, awaits_copy=awaits_copy)
+        notes = {**layer_notes.new_stable(key, awaits_copy=awaits_copy), **origin.notes()}
         stable = FencedTable.create(place.child(STABLE), rows, leader, position, notes, settled)
         if stable.look().dead:
             raise table_dead(place)
+        origin.check(stable.notes, place.label)
         notes = layer_notes.new_ingest(position)
         ingest = FencedTable.create(
             place.child(f"{INGEST}{home}"), ingest_schema(rows), dispatcher, position, notes
@@ -129,10 +133,18 @@ class LayeredTable:
             raise
 
     @classmethod
-    def join(cls, place: Place, home: str, dispatcher: Token, position: Position) -> Self:
+    def join(
+        cls,
+        place: Place,
+        home: str,
+        dispatcher: Token,
+        position: Position,
+        origin: Origin = UNKNOWN,
+    ) -> Self:
         """Take part in a table of others: with an ingest of one's own, from this position on.
 
-        It has all columns that the table has for anybody. TableDead when it was dropped.
+        It has all columns that the table has for anybody. TableDead when it was dropped, Conflict
+        when it is of another source.
         """
         stable = FencedTable.open(place.child(STABLE))
         rows = stable.schema
@@ -144,7 +156,7 @@ class LayeredTable:
                 more = layer_notes.columns_dropped(ingest)
                 dropped = layer_notes.first_dropped(dropped, more)
         key = layer_notes.key_of(stable)
-        joined = cls.create(place, home, rows, key, NO_TOKEN, dispatcher, position)
+        joined = cls.create(place, home, rows, key, NO_TOKEN, dispatcher, position, origin=origin)
         joined.note_dropped(dropped)
         return joined
 

@@ -19,7 +19,7 @@ Somebody who was paused and does it late ends what had ended anyway.
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import TypeVar
@@ -31,13 +31,14 @@ from lockgate.endpoints.delta.feed_document import FeedDocument
 from lockgate.endpoints.delta.fenced import TableDead
 from lockgate.endpoints.delta.head import CONTROL, LakeHead
 from lockgate.endpoints.delta.layered import LayeredTable
+from lockgate.endpoints.delta.origins import taken
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.rows import FeedRows, Refused, SpanRow
 from lockgate.endpoints.delta.schemas import NeedsNewIncarnation, others, united
 from lockgate.endpoints.delta.sink_copy import SinkCopies
 from lockgate.endpoints.delta.sink_tables import Born, LakeTable, SinkTables
 from lockgate.model.ddl import Ddl
-from lockgate.model.errors import LockgateError, NotFound, ObjectMissing, StaleOwner
+from lockgate.model.errors import Conflict, LockgateError, NotFound, ObjectMissing, StaleOwner
 from lockgate.model.floors import Floors, Refusal, least, raised
 from lockgate.model.ids import FeedId, SpanId, TableId, Token
 from lockgate.model.positions import Position
@@ -60,12 +61,14 @@ class LakeSink:
         home: str,
         name_of: Callable[[TableId], TableId],
         birth: int = 0,
+        source: Callable[[], str] = str,
     ) -> None:
         """`name_of` says what a table of the source is called in the lake. `birth` tells the feed
-        from all others that its home has had or will have."""
+        from all others that its home has had or will have, `source` its source from all others;
+        empty: it is not known."""
         self.home = home
         self.head = LakeHead(lake, home)
-        self.tables = SinkTables(lake, home, name_of, birth)
+        self.tables = SinkTables(lake, home, name_of, birth, source)
         place = lake.child(CONTROL).child("feeds").child(f"{feed}-{home}")
         self.rows = FeedDocument(place)
         self.copies = SinkCopies(self.rows, self.tables, self.head.token, lake.label)
@@ -104,7 +107,13 @@ class LakeSink:
     def _claim_span(self, spec: SpanSpec, token: Token) -> Position:
         rows = self.rows.change(lambda rows: on.claimed(rows, spec.id, token))
         row = rows.spans[spec.id]
-        claimed = self._done(row, lambda table: table.ingest.claim(token).position)
+
+        def claim(table: LayeredTable) -> Position:
+            claimed = table.ingest.claim(token).position
+            self.tables.note_origin(table)
+            return claimed
+
+        claimed = self._done(row, claim)
         self.tables.sweep(self.rows.spans()[spec.id])
         return max(row.position, claimed or 0)
 
@@ -123,11 +132,14 @@ class LakeSink:
         """The table was dropped; or another installation has made it anew, and we take part.
 
         Is it as far as we are, then nothing is missing: what comes from here on comes to it. How
-        far that is, the old ingest knows better than the row, and is asked no more after this."""
+        far that is, the old ingest knows better than the row, and is asked no more after this.
+        Conflict when what has the name now is of another source: those rows are not ours."""
         if row.incarnation != ended:
             return row  # somebody else has seen to it
         row = structs.replace(row, position=max(row.position, self.tables.landed(row)))
         newest = self.tables.newest(row)
+        if newest is not None and newest != row.incarnation:
+            self.tables.check_newest(row, newest)
         if newest is None or newest <= row.incarnation:
             return structs.replace(row, dropped=True)
         anew = on.anew(row, newest, self.tables.ingest)
@@ -214,7 +226,7 @@ class LakeSink:
             return True
 
         # Whoever has the table by now tells it.
-        with contextlib.suppress(StaleOwner, Refused):
+        with contextlib.suppress(StaleOwner, Refused, Conflict):
             if self._done(row, work):
                 self._level.add((row.spec.id, row.incarnation))
 
@@ -258,6 +270,7 @@ class LakeSink:
             before = ddl.position - 1
             if position < before or any(self._stands(row) < before for row in concerned):
                 raise Refused(Refusal.BEHIND)
+            self._refuse_taken(rows.spans.values(), ddl, births, after)
             renewed = set()
             for row in concerned:
                 table = row.spec.table
@@ -270,7 +283,12 @@ class LakeSink:
                 # Another installation may have been here before, and it was dropped since: whoever
                 # claims the row learns of it.
                 with contextlib.suppress(TableDead):
-                    self.tables.make(after[spec.table], ddl.position, empty=spec.table not in came)
+                    self.tables.make(
+                        after[spec.table],
+                        ddl.position,
+                        empty=spec.table not in came,
+                        alone=True,
+                    )
             rows = self.rows.change(
                 lambda rows: on.schema_changed(
                     rows, token, ddl, births, renewed, self.tables.ingest
@@ -279,6 +297,30 @@ class LakeSink:
             return on.owned(rows, token)
 
         return self.rows.ask(work)
+
+    def _refuse_taken(
+        self,
+        rows: Iterable[SpanRow],
+        ddl: Ddl,
+        births: Sequence[SpanSpec],
+        after: Born,
+    ) -> None:
+        """Conflict, before anything is done, where a new table would take the name of another one:
+        of another feed, or of this one, and not ended by the same change."""
+        ended: set[TableId] = set()
+        taken_: dict[TableId, TableId] = {}
+        for row in rows:
+            name = self.tables.name_of(row.spec.table)
+            if row.spec.table in ddl.ended:
+                ended.add(name)
+            elif not row.dropped:
+                taken_[name] = row.spec.table
+        for spec in births:
+            name = after[spec.table].name
+            if taken_.get(name, spec.table) != spec.table:
+                raise taken(f"{taken_[name]} and {spec.table} would be one table in the lake", name)
+            if name not in ended:
+                self.tables.check_free(name, ddl.position, alone=True)
 
     def _evolved(self, row: SpanRow, ddl: Ddl, after: LakeTable, fills: bool) -> bool:
         """Have the table go on as it is now; False when that took a new incarnation."""

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from lockgate.endpoints.delta.death import table_dead
 from lockgate.endpoints.delta.fenced import FencedTable, TableDead
-from lockgate.endpoints.delta.lake import INGEST, STABLE, Lake, has_rows, ingest_of
+from lockgate.endpoints.delta.lake import INGEST, STABLE, Lake, has_rows, home_of, ingest_of
 from lockgate.endpoints.delta.layered import LayeredTable
+from lockgate.endpoints.delta.origins import MAKER, Origin, taken
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.rows import SpanRow
-from lockgate.model.errors import NotFound, ObjectMissing
+from lockgate.model.errors import Conflict, LockgateError, NotFound, ObjectMissing
 from lockgate.model.ids import NO_TOKEN, TableId
 from lockgate.model.positions import Position
 from lockgate.model.value import Value
@@ -42,17 +43,29 @@ class SinkTables:
     """Of one feed of one home, which its birth tells from the others."""
 
     def __init__(
-        self, lake: Place, home: str, name_of: Callable[[TableId], TableId], birth: int = 0
+        self,
+        lake: Place,
+        home: str,
+        name_of: Callable[[TableId], TableId],
+        birth: int = 0,
+        source: Callable[[], str] = str,
     ) -> None:
+        """`name_of` says what a table of the source is called in the lake, `source` which source
+        that is; empty: it is not known."""
         self.lake = Lake(lake)
         self.ingest = ingest_of(home, birth)
         """Whose the ingests are that the feed makes."""
         self._home = home
-        self._name_of = name_of
+        self._source = source
+        self.name_of = name_of
+
+    def origin(self, *, alone: bool = False) -> Origin:
+        """Of what the feed brings. `alone`: and no other feed of this home may."""
+        return Origin(self._source(), self.ingest, alone)
 
     def place_of(self, row: SpanRow) -> Place:
         """Where the table of a row lies."""
-        return self.lake.place(self._name_of(row.spec.table), row.incarnation)
+        return self.lake.place(self.name_of(row.spec.table), row.incarnation)
 
     def ingest_of(self, row: SpanRow) -> str:
         """Whose the ingest of a row is."""
@@ -64,14 +77,14 @@ class SinkTables:
     def take_part(self, row: SpanRow) -> LayeredTable:
         """The same, of a table that somebody else may have made: whatever comes before its first
         position is in it, or is of another table of the same name. And this feed brings nothing of
-        before where it stands itself. TableDead when it was dropped; or was deleted by hand, and
-        another one has come in its place."""
+        before where it stands itself. Conflict when that is of another source. TableDead when it
+        was dropped; or was deleted by hand, and another one has come in its place."""
         with contextlib.suppress(NotFound):
             return self.open(row)
         place = self.place_of(row)
         begins = max(row.position, row.incarnation)
         try:
-            return LayeredTable.join(place, self.ingest_of(row), row.token, begins)
+            return LayeredTable.join(place, self.ingest_of(row), row.token, begins, self.origin())
         except NotFound:
             if (self.newest(row) or 0) > row.incarnation:
                 raise table_dead(place) from None
@@ -87,7 +100,7 @@ class SinkTables:
 
     def newest(self, row: SpanRow) -> int | None:
         """The incarnation that is the row's table, whoever has made it."""
-        return self.lake.newest(self._name_of(row.spec.table))
+        return self.lake.newest(self.name_of(row.spec.table))
 
     def has_rows(self, row: SpanRow, upto: Position) -> bool:
         """Whether the stable table has all rows of one moment, up to a position or beyond."""
@@ -97,10 +110,60 @@ class SinkTables:
     def stable(self, row: SpanRow) -> FencedTable:
         return FencedTable.open(self.place_of(row).child(STABLE))
 
-    def make(self, table: LakeTable, position: Position, *, empty: bool = False) -> LayeredTable:
-        """What of it is not there yet. `empty`: there is nothing to copy, it is to be read."""
+    def note_origin(self, table: LayeredTable) -> None:
+        """Of a table from before it was noted. What is in the way now is not the next time."""
+        with contextlib.suppress(LockgateError):
+            self.origin().note(table.stable)
+
+    def check_newest(self, row: SpanRow, incarnation: int) -> None:
+        """Conflict when this incarnation of the row's table lives, and is of another source."""
+        place = self.lake.place(self.name_of(row.spec.table), incarnation)
+        with contextlib.suppress(NotFound, ObjectMissing, TableDead):
+            stable = FencedTable.open(place.child(STABLE))
+            if not stable.look().dead:
+                self.origin().check(stable.notes, place.label)
+
+    def check_free(self, name: TableId, number: int, *, alone: bool = False) -> None:
+        """Conflict where making this incarnation would take the name from a table that is not ours:
+        one of another source; `alone`, also one that is another feed's of this home."""
+        origin = self.origin()
+        for incarnation in self.lake.incarnations(name):
+            if incarnation == number:
+                continue
+            place = self.lake.place(name, incarnation)
+            with contextlib.suppress(NotFound, ObjectMissing, TableDead):
+                stable = FencedTable.open(place.child(STABLE))
+                if not stable.look().dead:
+                    origin.check(stable.notes, place.label)
+                    if alone and self._is_rivals(stable, place):
+                        raise taken("another feed of this installation has the table", place.label)
+                elif incarnation > number and origin.is_foreign(stable.notes):
+                    raise _not_gone(place.label)
+
+    def _is_rivals(self, stable: FencedTable, place: Place) -> bool:
+        """Another feed of this home brings a table, or has made it, and this one has no part."""
+        homes = self.lake.homes(place)
+        if self.ingest in homes or stable.notes.get(MAKER) == self.ingest:
+            return False
+        here = {home for home in homes if home_of(home) == self._home}
+        # An ingest of before there was one for each feed may be anybody's.
+        return bool(here - {self._home}) or self.origin().is_rival(stable.notes)
+
+    def make(
+        self,
+        table: LakeTable,
+        position: Position,
+        *,
+        empty: bool = False,
+        alone: bool = False,
+    ) -> LayeredTable:
+        """What of it is not there yet. `empty`: there is nothing to copy, it is to be read.
+
+        Conflict where the name, or the incarnation, is another's: see `check_free`."""
+        number = table.incarnation or position
+        self.check_free(table.name, number, alone=alone)
         return LayeredTable.create(
-            self.lake.place(table.name, table.incarnation or position),
+            self.lake.place(table.name, number),
             self.ingest,
             table.rows,
             list(table.key),
@@ -109,12 +172,13 @@ class SinkTables:
             position,
             settled=position if empty else 0,
             awaits_copy=not empty,
+            origin=self.origin(alone=alone),
         )
 
     def sweep(self, row: SpanRow) -> None:
         """End what was begun anew here and never came to be the row's: whoever began it was killed
         or outrun. It has no rows, nobody else takes part, and the row has gone past it."""
-        name = self._name_of(row.spec.table)
+        name = self.name_of(row.spec.table)
         for incarnation in self.lake.incarnations(name):
             if row.incarnation < incarnation < row.position:
                 place = self.lake.place(name, incarnation)
@@ -124,9 +188,25 @@ class SinkTables:
                         self.lake.end(name, incarnation)
 
     def end(self, table: TableId, before: Position) -> None:
-        """All incarnations from before a position: nobody reads or writes them any more."""
-        name = self._name_of(table)
+        """All incarnations from before a position: nobody reads or writes them any more. But those
+        that are another's, who got the name when ours was dropped by hand."""
+        name = self.name_of(table)
         for incarnation in self.lake.incarnations(name):
             if incarnation < before:
                 with contextlib.suppress(NotFound, ObjectMissing, TableDead):
-                    self.lake.end(name, incarnation)
+                    if not self._is_anothers(self.lake.place(name, incarnation)):
+                        self.lake.end(name, incarnation)
+
+    def _is_anothers(self, place: Place) -> bool:
+        stable = FencedTable.open(place.child(STABLE))
+        return self.origin().is_foreign(stable.notes) or self._is_rivals(stable, place)
+
+
+def _not_gone(label: str) -> Conflict:
+    return Conflict(
+        "a dropped table of another source has a later number, and its files are still there",
+        object_=label,
+        hint="wait until they are deleted, a day after the drop, and `lockgate feed resume` where "
+        "the feed has failed; or give the table another name in the lake (`rename`)",
+        operation="make a table",
+    )

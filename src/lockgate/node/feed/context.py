@@ -4,6 +4,7 @@ Here the engine's words (apply these works, copy those spans) become calls of th
 change log and Spark. It decides nothing and keeps nothing that would be missed.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
@@ -15,7 +16,9 @@ from lockgate.endpoints.postgres.ddl import log as ddl_log
 from lockgate.endpoints.postgres.ddl.changes import chooser
 from lockgate.endpoints.postgres.source import heartbeat, wal
 from lockgate.endpoints.postgres.source.fetch import Fetch, FetchOptions
+from lockgate.endpoints.postgres.source.identity import identity
 from lockgate.model.ddl import Ddl
+from lockgate.model.errors import LockgateError
 from lockgate.model.feed_config import FeedConfig, config_from_json
 from lockgate.model.ids import FeedId, TableId, Token
 from lockgate.model.positions import Position
@@ -104,6 +107,8 @@ class FeedContext:
         self.changelog = changelog
         self.files = files
         self._spark = spark
+        self._book = book
+        self._source_id: str | None = entry.source or None
         self.watch = watch or FeedWatch(entry.feed)
         self._shapes: dict[str, TableShape] = {}
         self._choose = chooser(self.config)
@@ -127,6 +132,18 @@ class FeedContext:
     def target_of(self, table: TableId) -> TableName:
         """Where a table's rows go."""
         return target_of(self.config, parse_table(table))
+
+    def source_id(self) -> str:
+        """Which log positions are of. A feed of before that was written down asks once; empty: the
+        source did not answer."""
+        if self._source_id is None:
+            self._source_id = ""
+            with contextlib.suppress(LockgateError):
+                purpose = f"identify {self.feed}"
+                with connect(self.source, purpose=purpose, autocommit=True) as connection:
+                    self._source_id = identity(connection)
+                self._book.identify(self.entry, self._source_id)
+        return self._source_id
 
     # --- capture ------------------------------------------------------------------------------
 

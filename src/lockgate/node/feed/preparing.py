@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -88,13 +89,20 @@ def _build(connection: psycopg.Connection, plans: list[TablePlan]) -> None:
 # --- lakes ---------------------------------------------------------------------------------------
 
 
-def lake_sink(target: LakeUrl, config: FeedConfig, home: str, birth: int = 0) -> LakeSink:
-    """The feed's fence at a lake. Who makes or writes tables there says of which `birth` it is."""
+def lake_sink(
+    target: LakeUrl,
+    config: FeedConfig,
+    home: str,
+    birth: int = 0,
+    source: Callable[[], str] = str,
+) -> LakeSink:
+    """The feed's fence at a lake. Who makes or writes tables there says of which `birth` it is, and
+    from which `source`."""
 
     def name_of(table: TableId) -> TableId:
         return target_of(config, parse_table(table)).id
 
-    return LakeSink(target.place(), config.name, _folder(home), name_of, birth)
+    return LakeSink(target.place(), config.name, _folder(home), name_of, birth, source)
 
 
 def _folder(home: str) -> str:

@@ -28,6 +28,7 @@ from lockgate.endpoints.postgres.running import Running, held_up
 from lockgate.endpoints.postgres.schema import discover
 from lockgate.endpoints.postgres.source import publication, slot
 from lockgate.endpoints.postgres.source.errors import NotOurs
+from lockgate.endpoints.postgres.source.identity import identity
 from lockgate.endpoints.postgres.source.names import publication_name, slot_name
 from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import EndpointBusy, MissingPrivilege, StaleOwner, Transient, UsageError
@@ -251,6 +252,7 @@ def _prepare_source(
                 )
         _drop_slots(connection, entry.former_slots)
         made = slot.create(connection, entry.slot, still_wanted)
+        source_id = identity(connection)
     shapes: dict[TableId, TableShape] = {each.definition.table.id: each.shape for each in chosen}
     return msgspec.structs.replace(
         entry,
@@ -260,6 +262,7 @@ def _prepare_source(
         shapes=msgspec.Raw(msgspec.json.encode(shapes)),
         numbers={each.definition.table.id: each.definition.oid for each in chosen},
         logged=logged,
+        source=source_id,
     )
 
 

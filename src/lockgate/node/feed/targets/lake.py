@@ -75,7 +75,7 @@ class LakeTarget:
 
     def __init__(self, context: "FeedContext", url: LakeUrl, home: str) -> None:
         self._context = context
-        self._sink = lake_sink(url, context.config, home, context.entry.birth)
+        self._sink = lake_sink(url, context.config, home, context.entry.birth, context.source_id)
 
     def disconnect(self) -> None:
         """There is nothing to give back."""
