@@ -22,7 +22,7 @@ from lockgate.model.secret import Secret
 from lockgate.store.endpoints import EndpointBook, EndpointEntry, unchanged
 from lockgate.store.feeds import FeedBook, FeedEntry
 from lockgate.store.metastore import SqlMetastore
-from lockgate.store.moves import MoveBook, MoveEntry, kept_by
+from lockgate.store.moves import MoveBook, MoveEntry, kept_by, unmoved
 from lockgate.store.settings import INSTALLATION, Settings
 from tests.support.stores import Place
 
@@ -189,6 +189,27 @@ def test_a_former_keeper_enters_no_feed(store: SqlMetastore, book: MoveBook) -> 
     with pytest.raises(StaleOwner):
         feeds.enter("orders--0", make, kept_by("orders", entry.birth, first.keeper))
     assert feeds.read("orders--0") is None
+
+
+def test_a_feed_is_not_entered_into_a_table_that_a_move_has_since(
+    store: SqlMetastore, book: MoveBook, entry: MoveEntry
+) -> None:
+    feeds = FeedBook(store.transactions)
+    known = book.all()
+    later = MoveConfig(name="later", source="old", target="new", tables=("public.p",))
+    book.enter(later, ["public.p"], [])
+
+    def entered(feed: str, *tables: str) -> None:
+        def make(birth: int) -> FeedEntry:
+            return FeedEntry(feed, msgspec.Raw(b"{}"), "slot", "publication", birth=birth)
+
+        feeds.enter(feed, make, unmoved(tables, known))
+
+    with pytest.raises(Conflict, match="created at this moment"):
+        entered("into-it", "public.a", "public.p")
+    assert feeds.read("into-it") is None
+    entered("beside-it", "public.a", *entry.tables)
+    assert feeds.read("beside-it") is not None
 
 
 # --- routes ---------------------------------------------------------------------------------------

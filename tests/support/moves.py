@@ -95,6 +95,11 @@ class Asking:
         return self
 
 
+def elsewise(url: str) -> str:
+    """The same database under another URL."""
+    return f"{url}{'&' if '?' in url else '?'}connect_timeout=29"
+
+
 class Writer:
     """An application: inserts rows one by one, at the side that takes them. Knows which it has."""
 

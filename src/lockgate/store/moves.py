@@ -28,7 +28,7 @@ from lockgate.store.tables import moves, routes, settings, upsert
 from lockgate.store.texts import fits
 from lockgate.store.transactions import Alive, Clock, Transactions
 
-__all__ = ["MoveBook", "MoveEntry", "all_moves", "is_over", "kept_by"]
+__all__ = ["MoveBook", "MoveEntry", "all_moves", "is_over", "kept_by", "unmoved"]
 
 _VERSION: Final = "routes_version"
 
@@ -204,6 +204,25 @@ def kept_by(move: MoveId, birth: int, keeper: int) -> Callable[[sa.Connection], 
     def check(connection: sa.Connection) -> None:
         if _held(connection, move, birth).record.keeper != keeper:
             raise _stale(move)
+
+    return check
+
+
+def unmoved(
+    tables: Collection[TableId], known: Collection[MoveEntry]
+) -> Callable[[sa.Connection], None]:
+    """For whoever enters a feed into these tables and has looked at the moves `known`: raises
+    Conflict when there is another one by now."""
+    births = {entry.birth for entry in known}
+
+    def check(connection: sa.Connection) -> None:
+        for entry in all_moves(connection):
+            if entry.birth not in births and not set(tables).isdisjoint(entry.tables):
+                raise Conflict(
+                    "a move of this table was created at this moment",
+                    object_=entry.move,
+                    hint="ask again",
+                )
 
     return check
 

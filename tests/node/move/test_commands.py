@@ -1,22 +1,32 @@
 """What commands refuse, put back, and leave alone. One move for all of them: each test leaves it
 with its traffic at the source, as it found it."""
 
+from typing import Any
+
 import msgspec
 import psycopg
 import pytest
 
+from lockgate.endpoints.postgres.cutover import MoveMark, guard
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.model.errors import Conflict, EndpointRefused, NotFound, StaleOwner, UsageError
 from lockgate.model.feed_config import read_config
+from lockgate.model.findings import Finding
 from lockgate.model.move_config import MoveConfig
 from lockgate.model.moves import Command, MoveState
+from lockgate.model.secret import Secret
+from lockgate.model.tables import TableName
+from lockgate.node.service import feeds
 from lockgate.node.service.moves import RolledBack
 from tests.support.moves import (
+    CANCEL,
     CONFIG,
     RENAME,
     REVERSE,
     SWITCH,
     Moved,
+    copied,
+    elsewise,
     left_behind,
     notes,
     order,
@@ -174,6 +184,62 @@ def test_no_other_feed_is_let_into_a_table_of_a_move(
     assert "other" not in [each.name for each in moved.service.feeds()]
     beside = read_config({**into, "rename": {"public.orders": "public.beside"}})
     assert moved.service.plan_feed(beside).tables[0].target == "public.beside"
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_nor_under_another_name_of_the_side(moved: Moved, side: str) -> None:
+    urls = {"source": moved.pair.source, "target": moved.pair.target}
+    into, beside = urls.pop(side), *urls.values()
+    moved.service.add_endpoint(f"other-{side}", Secret(elsewise(into)), "test")
+    config = read_config(
+        {"name": "other", "source": beside, "target": f"other-{side}", "copy": False}
+        | {"tables": ["public.orders"]}
+    )
+    for verb in (moved.service.plan_feed, lambda it: moved.service.create_feed(it, "test")):
+        with pytest.raises(Conflict, match="the move orders has the table"):
+            verb(config)
+    assert "other" not in [each.name for each in moved.service.feeds()]
+
+
+def test_nor_into_a_table_that_somebody_elses_move_has_closed(moved: Moved) -> None:
+    moved.pair.at_source("CREATE TABLE parcels (id int PRIMARY KEY)")
+    moved.pair.at_target("CREATE TABLE parcels (id int PRIMARY KEY)")
+    parcels = TableName("public", "parcels")
+    guard(moved.pair.target, MoveMark("theirs", 1, 1), [parcels], at="their-shop")
+    config = read_config(
+        {"name": "other", "source": "shop", "target": "copy", "tables": ["public.parcels"]}
+    )
+    for verb in (moved.service.plan_feed, lambda it: moved.service.create_feed(it, "test")):
+        with pytest.raises(Conflict, match="guard of the move theirs is on it") as refused:
+            verb(config)
+        assert refused.value.hint
+    assert "other" not in [each.name for each in moved.service.feeds()]
+    moved.pair.at_source("DROP TABLE parcels")
+    moved.pair.at_target("DROP TABLE parcels")
+
+
+def test_a_move_that_is_created_while_a_feed_is_looked_at_refuses_it(
+    moved: Moved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = moved.service._stores.moves
+    moved.pair.at_source("CREATE TABLE parcels (id int PRIMARY KEY)")
+    table = {"source": "shop", "target": "copy", "tables": ["public.parcels"]}
+    second = MoveConfig(name="second", source="shop", target="copy", tables=("public.parcels",))
+    looked = feeds.closed_findings
+
+    def then_moved(*asked: Any) -> list[Finding]:
+        book.enter(second, ["public.parcels"], [])
+        return looked(*asked)
+
+    monkeypatch.setattr(feeds, "closed_findings", then_moved)
+    with pytest.raises(Conflict, match="created at this moment"):
+        moved.service.create_feed(read_config({"name": "other", **table}), "test")
+    assert "other" not in [each.name for each in moved.service.feeds()]
+    monkeypatch.undo()
+    copied(moved.service, second)
+    assert moved.service.moves.command("second", CANCEL, "test").verdict == "done"
+    moved.service.moves.remove("second", "test")
+    moved.pair.at_source("DROP TABLE parcels")
 
 
 def test_an_endpoint_of_a_move_is_not_removed(moved: Moved) -> None:

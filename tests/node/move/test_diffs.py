@@ -4,9 +4,20 @@ import pytest
 
 from lockgate.model.diffs import DiffOrder, DiffState
 from lockgate.model.errors import Conflict, NotFound
+from lockgate.model.secret import Secret
 from lockgate.node.service import NodeService
 from tests.node.diff.conftest import over
-from tests.support.moves import CANCEL, CONFIG, REVERSE, SWITCH, Moved, Writer, copied
+from tests.support.moves import (
+    CANCEL,
+    CONFIG,
+    REVERSE,
+    SWITCH,
+    Moved,
+    Writer,
+    copied,
+    elsewise,
+    notes,
+)
 
 
 def test_both_ways_no_false_difference_while_people_write(moved: Moved) -> None:
@@ -30,6 +41,23 @@ def test_a_repair_without_the_feed_is_refused_while_the_move_has_the_tables(move
             moved.service.diffs.run(order, "test")
         assert refused.value.hint == f"lockgate move diff {CONFIG.name} --repair"
     assert not [one for one in moved.service.diffs.all() if one.repair]
+
+
+def test_a_repair_under_another_name_of_the_side_is_refused_too(moved: Moved) -> None:
+    for source, target in (("shop", moved.pair.target), ("copy", moved.pair.source)):
+        alias = f"not-{source}"
+        moved.service.add_endpoint(alias, Secret(elsewise(target)), "test")
+        order = DiffOrder(source=source, target=alias, tables=("public.orders",), repair=True)
+        with pytest.raises(Conflict, match=f"the move {CONFIG.name} has the table"):
+            moved.service.diffs.run(order, "test")
+
+
+def test_the_feed_of_a_move_repairs_past_the_guards(moved: Moved) -> None:
+    moved.pair.at_target("SET lockgate.applies = on", "UPDATE orders SET note = '' WHERE id = 7")
+    begun = moved.service.diffs.run_of_move(CONFIG.name, "test", repair=True)
+    diff = over(moved.service, begun.id)
+    assert (diff.state, diff.equal) == (DiffState.FINISHED, True), diff
+    assert notes(moved.pair.target) == notes(moved.pair.source)
 
 
 def test_a_move_that_is_over_or_unknown_is_refused(service: NodeService) -> None:

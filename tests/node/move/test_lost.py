@@ -179,9 +179,9 @@ def test_a_complete_that_waits_for_a_source_goes_on_without_it(
     assert losing.ask(SWITCH).verdict == "done"
     found = ending.complete_findings
 
-    def checked(*asked: Any) -> list[Finding]:
+    def checked(*asked: Any, **own: Any) -> list[Finding]:
         """The source goes right behind the check."""
-        findings = found(*asked)
+        findings = found(*asked, **own)
         losing.source.stop("immediate")
         return findings
 

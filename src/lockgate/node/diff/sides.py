@@ -127,13 +127,12 @@ class DiffSides:
     def _check_moved(self, target: Url, tables: set[TableId]) -> None:
         """Which side of a move is right, its feed knows: without it, rows from before a switch
         would be written over those from after."""
-        for entry in self._contexts.moves_at(target):
-            if both := sorted(tables.intersection(entry.tables)):
-                raise Conflict(
-                    f"the move {entry.move} has the table: it is repaired with the move's feed",
-                    object_=both[0],
-                    hint=f"lockgate move diff {entry.move} --repair",
-                )
+        for entry in self._contexts.moves_at(target, tables):
+            raise Conflict(
+                f"the move {entry.move} has the table: it is repaired with the move's feed",
+                object_=min(tables.intersection(entry.tables)),
+                hint=f"lockgate move diff {entry.move} --repair",
+            )
 
     def _of_feed(self, order: DiffOrder) -> Sides:
         feed = order.feed

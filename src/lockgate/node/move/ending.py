@@ -49,8 +49,9 @@ def check_complete(job: Job) -> Done:
             why, object_=feed, hint=f"see `lockgate feed status {feed}` for what is to be done"
         )
     disposal = job.run.order.disposal
-    source = job.url(Side.SOURCE)
-    warned = refuse_if_wrong(complete_findings(source, job.tables, disposal), job.entry.move)
+    own = [each for each in (feed, job.facts.frozen) if each]
+    found = complete_findings(job.url(Side.SOURCE), job.tables, disposal, own=own)
+    warned = refuse_if_wrong(found, job.entry.move)
     return Done(warned or f"{len(job.tables)} tables can be {_past(disposal)}")
 
 

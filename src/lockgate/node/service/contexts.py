@@ -1,10 +1,13 @@
 """Feeds' endpoints and contexts, from what is written in the book."""
 
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 
+from lockgate.endpoints.postgres.check import same_database
+from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import LockgateError, ObjectMissing
 from lockgate.model.feed_config import FeedConfig, config_from_json, is_url
-from lockgate.model.ids import FeedId
+from lockgate.model.ids import FeedId, TableId
 from lockgate.model.secret import Secret
 from lockgate.node.feed.context import FeedContext, SparkHandle
 from lockgate.node.feed.ends import Ends, Url, parse_source, parse_url
@@ -102,10 +105,17 @@ class Contexts:
         found = self._endpoint(written)
         return parse_url(written if found is None else found.url)
 
-    def moves_at(self, place: Url) -> list[MoveEntry]:
-        """Moves that are not over and have one of their ends there."""
+    def moves_at(self, place: Url, tables: Collection[TableId]) -> list[MoveEntry]:
+        """Moves that are not over, have one of these tables, and have one of their ends there,
+        whatever role and options their URLs name."""
+        wanted = set(tables)
         moves = [entry for entry in self._stores.moves.all() if not entry.over]
-        return [entry for entry in moves if place in map(self.address, _ends(entry))]
+        return [
+            entry
+            for entry in moves
+            if not wanted.isdisjoint(entry.tables)
+            and any(_leads_to(self.address(end), place) for end in _ends(entry))
+        ]
 
     def _endpoint(self, written: Secret) -> EndpointEntry | None:
         """The endpoint of this name; None for a URL."""
@@ -120,6 +130,16 @@ class Contexts:
                 hint=f"add it: lockgate endpoint add {text} postgres://… or delta:/…",
             )
         return found
+
+
+def _leads_to(end: Url, place: Url) -> bool:
+    """Both are one database. Where one does not answer, only what is written can tell."""
+    if end == place or not isinstance(end, PostgresUrl) or not isinstance(place, PostgresUrl):
+        return end == place
+    try:
+        return same_database(end, place)
+    except LockgateError:
+        return False
 
 
 def _ends(entry: MoveEntry) -> tuple[Secret, Secret]:

@@ -6,10 +6,13 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 import msgspec
+import sqlalchemy as sa
 
 from lockgate.endpoints.postgres.connect import connect
+from lockgate.endpoints.postgres.cutover.checks import closed_findings
 from lockgate.endpoints.postgres.source import heartbeat
 from lockgate.endpoints.postgres.source.slot import lsn_text
+from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.documents import Waited
 from lockgate.model.errors import Conflict, NotFound
 from lockgate.model.events import PauseFeed, ResumeFeed
@@ -17,6 +20,7 @@ from lockgate.model.feed_config import FeedConfig
 from lockgate.model.feed_status import FeedPlan, FeedStatus
 from lockgate.model.feeds import FeedState
 from lockgate.model.ids import FeedId, TableId
+from lockgate.model.tables import parse_table
 from lockgate.node.feed import setup
 from lockgate.node.feed.ends import Url
 from lockgate.node.link.wire import ResyncSpan
@@ -33,6 +37,7 @@ from lockgate.node.service.statuses import Statuses
 from lockgate.node.service.stores import Stores
 from lockgate.store.endpoints import unchanged
 from lockgate.store.feeds import FeedEntry
+from lockgate.store.moves import unmoved
 
 __all__ = ["FeedDesk"]
 
@@ -82,11 +87,14 @@ class FeedDesk:
         if found is None:
             ends, between = self._contexts.between(config)
             targets = planning.refuse_if_unfit(config, ends, self._home)
-            self._refuse_if_moved(ends.target, targets)
+            still = self._refuse_if_moved(ends.target, targets)
+
+            def check(connection: sa.Connection) -> None:
+                unchanged(between)(connection)
+                still(connection)
+
             found = self._stores.feeds.enter(
-                config.name,
-                lambda birth: setup.entry_of(config, self._home, birth),
-                unchanged(between),
+                config.name, lambda birth: setup.entry_of(config, self._home, birth), check
             )
             self._stores.history.write(who, "feed create", config.name, _told(config), "recorded")
         if config_of(found) != config:
@@ -105,16 +113,25 @@ class FeedDesk:
         self._wait(lambda: self._is_made(config.name), CREATE_S)
         return self._statuses.one(config.name)
 
-    def _refuse_if_moved(self, target: Url, tables: Collection[TableId]) -> None:
-        """Guards let all feeds pass: this one would go on writing at a side that is closed."""
-        for entry in self._contexts.moves_at(target):
-            if both := sorted(set(tables).intersection(entry.tables)):
-                raise Conflict(
-                    f"the move {entry.move} has the table, and no guard of it holds up a feed",
-                    object_=both[0],
-                    hint="let the feed end in the new place when the move is over: "
-                    f"lockgate move status {entry.move}",
-                )
+    def _refuse_if_moved(
+        self, target: Url, tables: Collection[TableId]
+    ) -> Callable[[sa.Connection], None]:
+        """Guards let all feeds pass: this one would go on writing at a side that is closed. Of
+        moves that are not in our book, the guards at the target tell. Answers what is asked once
+        more when the feed is entered."""
+        known = self._stores.moves.all()
+        for entry in self._contexts.moves_at(target, tables):
+            raise Conflict(
+                f"the move {entry.move} has the table, and no guard of it holds up a feed",
+                object_=min(set(tables).intersection(entry.tables)),
+                hint="let the feed end in the new place when the move is over: "
+                f"lockgate move status {entry.move}",
+            )
+        if isinstance(target, PostgresUrl):
+            for found in closed_findings(target, [parse_table(each) for each in tables]):
+                if found.code == "guarded":
+                    raise Conflict(found.what, object_=found.object, hint=found.hint)
+        return unmoved(tables, known)
 
     def _is_made(self, feed: FeedId) -> bool:
         entry = self._stores.feeds.read(feed)

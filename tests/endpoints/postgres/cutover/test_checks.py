@@ -48,8 +48,8 @@ class Pair:
     def flipped(self, *tables: TableName, own: Sequence[str] = ()) -> list[Finding]:
         return flip_findings(self.source, self.target, tables or [T], own=own)
 
-    def completed(self, disposal: Disposal, *tables: TableName) -> list[Finding]:
-        return complete_findings(self.source, tables or [T], disposal)
+    def completed(self, disposal: Disposal, *, own: Sequence[str] = ()) -> list[Finding]:
+        return complete_findings(self.source, [T], disposal, own=own)
 
 
 @pytest.fixture(scope="module")
@@ -288,6 +288,13 @@ def switched(pair: Pair) -> Pair:
 @pytest.mark.parametrize("disposal", list(Disposal))
 def test_a_move_that_can_be_completed(switched: Pair, disposal: Disposal) -> None:
     assert errors(switched.completed(disposal)) == {}
+
+
+@pytest.mark.parametrize("disposal", list(Disposal))
+def test_a_feed_into_what_is_to_be_disposed_of(switched: Pair, disposal: Disposal) -> None:
+    fed(switched.source, switched.here)
+    assert "the feed in writes to it" in one(switched.completed(disposal), "fed").what
+    assert errors(switched.completed(disposal, own=["in"])) == {}
 
 
 def test_what_uses_a_table_follows_a_rename_and_is_in_the_way_of_a_drop(switched: Pair) -> None:

@@ -3,6 +3,7 @@
     create_findings     can these tables be moved, and moved back
     flip_findings       can the traffic change hands now
     complete_findings   can the tables that are left be disposed of as asked
+    closed_findings     does a guard keep others out, whoever's move that is
 
 A move needs of *both* sides what a feed needs of its source and of its target, because the way back
 is a feed like the way there. Everything that is looked at becomes a finding; errors refuse. Nothing
@@ -35,7 +36,7 @@ from lockgate.model.moves import Disposal
 from lockgate.model.secret import Secret
 from lockgate.model.tables import TableName
 
-__all__ = ["complete_findings", "create_findings", "flip_findings"]
+__all__ = ["closed_findings", "complete_findings", "create_findings", "flip_findings"]
 
 Url = PostgresUrl | str | Secret
 
@@ -146,15 +147,21 @@ def flip_findings(
 
 
 def complete_findings(
-    source: Url, tables: Sequence[TableName], disposal: Disposal
+    source: Url,
+    tables: Sequence[TableName],
+    disposal: Disposal,
+    *,
+    own: Collection[FeedId] = (),
 ) -> list[Finding]:
-    """Whether the tables that are left at the source can be renamed, dropped or kept."""
+    """Whether the tables that are left at the source can be renamed, dropped or kept. `own`: feeds
+    of this very move."""
 
     def look(cursor: Cursor) -> Iterator[Finding]:
         found = relations(cursor, tables, skip_missing=True)
         for finding in looks.missing(tables, found):
             yield warning(finding.code, finding.what, finding.object, "it is left out")
         yield from looks.not_guarded(cursor, found)
+        yield from looks.fed(cursor, tables, own)
         if disposal is Disposal.KEEP:
             yield ok("keep", "the tables stay, closed: their guards stay with them", label)
             return
@@ -174,6 +181,15 @@ def complete_findings(
 
     label = PostgresUrl.parse(source).label
     return _distinct(_look(source, look))
+
+
+def closed_findings(url: Url, tables: Sequence[TableName]) -> list[Finding]:
+    """Tables that a guard stands on now. One that is not there has none."""
+
+    def look(cursor: Cursor) -> Iterator[Finding]:
+        return looks.closed(cursor, relations(cursor, tables, skip_missing=True))
+
+    return _look(url, look)
 
 
 def _look(url: Url, look: Callable[[Cursor], Iterable[Finding]]) -> list[Finding]:
