@@ -121,3 +121,5 @@ def test_a_create_that_waits_for_its_slot_says_for_whom_and_can_be_cancelled(
         assert pair.ask_target("SELECT to_regclass('orders')") == [(None,)]
         asking.join(SOON_S)
         assert not asking.is_alive()
+        assert asked == []
+        assert service.moves.one("orders").state is MoveState.CANCELLED, "whoever waited for it"

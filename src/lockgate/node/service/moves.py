@@ -142,7 +142,8 @@ class MoveDesk:
         birth = found.birth
         self._wait(lambda: self._is_settled(config.name, birth), CREATE_S)
         entry = self._entry(config.name)
-        if entry.birth == birth and entry.over:
+        refused = entry.over and entry.record.order.command is Command.CREATE
+        if entry.birth == birth and refused:
             # It was refused by the keeper, which looks once more: nothing of it is anywhere.
             self._stores.moves.remove(config.name)
             trouble = entry.record.trouble or UNKNOWN_TROUBLE
