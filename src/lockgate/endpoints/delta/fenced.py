@@ -12,7 +12,8 @@ other looks and compares again.
     kill    the last commit there is
 
 Where another program has changed rows (`foreign`), only a claim and a kill still land, so that the
-table has an owner and can be got rid of; they keep in mind what was found.
+table has an owner and can be got rid of; they keep in mind what was found. Where a commit is lost,
+only a kill.
 
 **What a look tells is on the disk.** Others go by it: a batch that has landed is told to its feed,
 which the change log is shortened after; what is drained is pruned. So whoever commits flushes his
@@ -33,7 +34,12 @@ from pyarrow import fs
 from lockgate.endpoints.delta.commit_files import commit_name, flush_commit, flush_own
 from lockgate.endpoints.delta.death import TableDead, layer_faults, table_dead
 from lockgate.endpoints.delta.faults import faults
-from lockgate.endpoints.delta.foreign import first_foreign, foreign_commit
+from lockgate.endpoints.delta.foreign import (
+    commit_lost,
+    first_foreign,
+    first_lost,
+    foreign_commit,
+)
 from lockgate.endpoints.delta.marks import Marks, marks_of, transactions, written_at
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.schemas import new_fields
@@ -147,7 +153,9 @@ class FencedTable:
             return self._marks
 
     def sound(self, marks: Marks) -> DeltaTable:
-        """The state that was looked at; that before somebody else's rows when there are any."""
+        """The state that was looked at; that before somebody else's rows when there are any.
+        CommitLost when nobody can tell what the state is."""
+        self.refuse_lost(marks)
         if not marks.foreign:
             return self._handle
         with faults("read", self._place):
@@ -156,8 +164,9 @@ class FencedTable:
             )
 
     def claim(self, token: Token) -> Marks:
-        """Make the token the table's own. StaleOwner when a newer one has it."""
+        """Make the token the table's own. StaleOwner when a newer one has it; CommitLost."""
         marks = self.look()
+        self.refuse_lost(marks)
         if marks.token == token and not marks.dead:
             return marks
         return self._land(token, self._exchange(lambda _: ()), claiming=True)
@@ -303,8 +312,14 @@ class FencedTable:
         if not claiming:
             self.refuse_foreign(marks)
 
+    def refuse_lost(self, marks: Marks) -> None:
+        """CommitLost where one is."""
+        if marks.lost:
+            raise commit_lost(self._place, marks.lost)
+
     def refuse_foreign(self, marks: Marks) -> None:
-        """ForeignCommit where another program has changed rows."""
+        """ForeignCommit where another program has changed rows; and see `refuse_lost`."""
+        self.refuse_lost(marks)
         if marks.foreign:
             raise foreign_commit(self._place, marks.foreign)
 
@@ -314,7 +329,9 @@ class FencedTable:
         if written is None or (written == marks.version and not marks.foreign):
             return marks
         sound = marks.foreign - 1 if marks.foreign else written
-        return replace(marks, foreign=first_foreign(self._place, self._handle, sound))
+        foreign = first_foreign(self._place, self._handle, sound)
+        lost = first_lost(self._place, sound, marks.version)
+        return replace(marks, foreign=foreign or lost, lost=lost)
 
     def _still_there(self, version: int) -> None:
         """Delta says of a log that is gone that nothing has happened."""

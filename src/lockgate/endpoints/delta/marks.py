@@ -41,6 +41,9 @@ class Marks(Value, frozen=True):
     """Below this position the rows of its first copy are not level with each other."""
     foreign: int = 0
     """The first version whose rows are somebody else's; 0 when all are ours."""
+    lost: int = 0
+    """The first version whose commit is not there any more, but for its name; 0 for none. It is
+    found with every look, and written nowhere: put back, the commit counts again."""
 
 
 def marks_of(table: DeltaTable) -> Marks:

@@ -121,6 +121,7 @@ def check_level(seen: Snapshot, position: Position, label: str) -> None:
 
 def snapshot_of(table: LayeredTable, version: int) -> tuple[Snapshot, DeltaTable]:
     """The stable table alone at one of its versions; and the handle that tells its schema."""
+    table.stable.refuse_lost(table.stable.look())
     handle = _version(_stable(table), version)
     files = live_files(handle) if handle else []
     if handle is None or not _there(_stable(table), {file.path for file in files}):

@@ -9,7 +9,8 @@ Of the files in a layer's directory those stay that
 
 All else goes: files of older states, and files of drains and batches that never came to a commit.
 Before a first copy has landed it may be under way for days, and stable's directory is left alone.
-So is a layer in which another program changed rows: what it was before is still wanted.
+So is a layer in which another program changed rows, or of which a commit is lost: what it was
+before is still wanted, and what it may be again.
 
 Before all that, what stable has by now is taken out of every ingest. Who lands batches does so, and
 who drains; but to a table may come nothing more, and who drained it leads another home, or was
@@ -22,7 +23,7 @@ from typing import Final
 
 from lockgate.endpoints.delta.fenced import FencedTable
 from lockgate.endpoints.delta.files import live_files
-from lockgate.endpoints.delta.foreign import ForeignCommit
+from lockgate.endpoints.delta.foreign import CommitLost, ForeignCommit
 from lockgate.endpoints.delta.lake import INGEST, STABLE, WORK, homes_of
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.log_files import LogFiles
@@ -95,7 +96,7 @@ def vacuum(place: Place, retention_s: float = RETENTION_S, grace_s: float = GRAC
 def _prune(place: Place) -> None:
     for home in homes_of(place):
         # Not made yet; or left alone, see above.
-        with contextlib.suppress(NotFound, ForeignCommit):
+        with contextlib.suppress(NotFound, ForeignCommit, CommitLost):
             LayeredTable.open(place, home).prune(None)
 
 
