@@ -2,16 +2,38 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.fenced import FencedTable
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
+from lockgate.endpoints.delta.rows import SpanRow
 from lockgate.endpoints.delta.travel import snapshot_of
 from lockgate.endpoints.delta.vacuum import vacuum
+from lockgate.model.ddl import DdlKind
 from lockgate.model.ids import Token
+from lockgate.model.spans import TRIGGER, WHOLE
+from tests.endpoints.delta.test_sink import (
+    FIRST,
+    SECOND,
+    SPAN,
+    TRIGGERS,
+    T,
+    advance,
+    born,
+    ddl,
+    land,
+    sink_of,
+    table_of,
+)
 from tests.support.lakes import DISPATCHER, LEADER, ROWS, Writer, rows_in
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Place:
+    return Place(str(tmp_path / "lake"), "lake")
 
 
 def _commits(place: Place, layer: str = "") -> list[Path]:
@@ -72,3 +94,86 @@ def test_such_a_table_can_be_dropped(writer: Writer, place: Place) -> None:
     LayeredTable.open(place, "h").kill(LEADER)
     assert FencedTable.open(place.child("stable")).look().dead
     assert FencedTable.open(place.child("ingest-h")).look().dead
+
+
+# --- where a feed goes on -------------------------------------------------------------------------
+
+
+def _landed(lake: Place) -> None:
+    """A feed's row knows of two batches, and of a stretch after them that had nothing in it."""
+    sink = born(lake)
+    table = table_of(lake)
+    for position in (110, 120):
+        land(table, FIRST, position, position)
+        sink.landed("s1", FIRST, position, 100)
+    advance(sink, TRIGGER, TRIGGERS[0], 100, 130)
+    advance(sink, "s1", FIRST, 120, 130)
+
+
+def _copied_anew(lake: Place) -> None:
+    """What the hint says is done, and the table goes on as another one."""
+    sink = sink_of(lake)
+    assert sink.copies.renew("s1", SECOND, 140, T) is None
+    assert sink.claim(SPAN, SECOND) != 0
+    sink.copies.plan("s1", SECOND, [(None, None)])
+    sink.copies.chunk_landed("s1", SECOND, 0, (), 0, 0, "snapshot")
+    assert sink.copies.land("s1", SECOND, 140) is None
+    land(table_of(lake), SECOND, 150)
+    assert table_of(lake).read().num_rows == 1
+
+
+@pytest.mark.parametrize("harm", ["empty", "gone", "half"])
+def test_it_does_not_go_on_over_changes_that_are_lost(lake: Place, harm: str) -> None:
+    _landed(lake)
+    newest = _commits(table_of(lake).ingest.place)[-1]
+    content = newest.read_bytes()
+    if harm == "gone":
+        newest.unlink()
+    else:
+        newest.write_bytes(content[: len(content) // 2] if harm == "half" else b"")
+    for _ in range(2):
+        with pytest.raises(FileCorrupt) as caught:
+            sink_of(lake).claim(SPAN, SECOND)
+        assert "resync" in caught.value.hint
+    if harm == "gone":
+        assert "120" in caught.value.what
+        assert "110" in caught.value.what
+    _copied_anew(lake)
+
+
+def test_put_back_it_goes_on_from_where_it_was(lake: Place) -> None:
+    _landed(lake)
+    newest = _commits(table_of(lake).ingest.place)[-1]
+    content = newest.read_bytes()
+    newest.unlink()
+    with pytest.raises(FileCorrupt):
+        sink_of(lake).claim(SPAN, SECOND)
+    newest.write_bytes(content)
+    assert sink_of(lake).claim(SPAN, SECOND) == ((WHOLE, 130),)
+    assert table_of(lake).read().num_rows == 2
+
+
+def test_of_changes_that_are_drained_nothing_is_lost(lake: Place) -> None:
+    _landed(lake)
+    table = table_of(lake)
+    leader = sink_of(lake).head.token()
+    assert leader is not None
+    table.drain(leader)
+    _commits(table.ingest.place)[-1].unlink()
+    assert sink_of(lake).claim(SPAN, SECOND) == ((WHOLE, 130),)
+    land(table_of(lake), SECOND, 140, 140)
+    assert table_of(lake).read().num_rows == 3
+
+
+def test_a_schema_change_does_not_go_on_over_it_either(lake: Place) -> None:
+    _landed(lake)
+    _commits(table_of(lake).ingest.place)[-1].unlink()
+    with pytest.raises(FileCorrupt):
+        sink_of(lake).write_ddl(TRIGGERS[0], ddl(DdlKind.ALTER, 131), (), {"public.t": T}, set())
+
+
+def test_a_row_from_before_this_was_kept_is_read(lake: Place) -> None:
+    _landed(lake)
+    row = msgspec.json.decode(msgspec.json.encode(sink_of(lake).rows.spans()["s1"]))
+    assert row.pop("landed") == 120
+    assert msgspec.convert(row, SpanRow).landed == 0

@@ -120,7 +120,7 @@ def test_a_feed_goes_on_after_it_from_where_it_was(tmp_path: Path, disk: Disk) -
     writer = Writer(sink.tables.open(sink.rows.spans()["s"]))
     writer.position, writer.rows = 110, {(1, "a"): 1}
     writer.put(2)
-    sink.landed("s", DISPATCHER, 120)
+    sink.landed("s", DISPATCHER, 120, 100)
     sink.advance([(TRIGGER, OWNER, ((WHOLE, 100),), 120)])
     disk.lose_power()
     after = LakeSink(lake, "feed", "h", lambda table: table)

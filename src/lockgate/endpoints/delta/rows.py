@@ -76,6 +76,9 @@ class SpanRow(Value, frozen=True):
     ingest: str = ""
     """Whose ingest of the table is the span's (`ingest_of`). Empty, in rows of before there was one
     per feed: the home's."""
+    landed: Position = 0
+    """How far its ingest has said that it is, at the least: there are changes up to here. A row
+    from before this was kept says 0."""
 
 
 class FeedRows(Value, frozen=True):
@@ -178,13 +181,19 @@ def owned(rows: FeedRows, token: Token) -> Position:
     return rows.position
 
 
-def advanced(rows: FeedRows, moves: Mapping[SpanId, Position]) -> FeedRows:
-    """These spans have nothing up to there, or it is in their tables. Never back."""
+def advanced(
+    rows: FeedRows, moves: Mapping[SpanId, Position], landed: Mapping[SpanId, Position]
+) -> FeedRows:
+    """These spans have nothing up to there, or, of `landed`, it is in their tables. Never back."""
     spans = dict(rows.spans)
     for span, to in moves.items():
         row = spans.get(span)
         if row is not None and row.position < to:
             spans[span] = msgspec.structs.replace(row, position=to)
+    for span, at in landed.items():
+        row = spans.get(span)
+        if row is not None and row.landed < at:
+            spans[span] = msgspec.structs.replace(row, landed=at)
     return msgspec.structs.replace(rows, spans=spans)
 
 

@@ -72,8 +72,9 @@ class LakeSink:
         place = lake.child(CONTROL).child("feeds").child(f"{feed}-{home}")
         self.rows = FeedDocument(place)
         self.copies = SinkCopies(self.rows, self.tables, self.head.token, lake.label)
-        self._landed: dict[SpanId, tuple[Token, Position]] = {}
-        """How far tables are that the rows do not know of yet, and who brought them there."""
+        self._landed: dict[SpanId, tuple[Token, Position, int]] = {}
+        """How far tables are that the rows do not know of yet, who brought them there, and which
+        incarnation."""
         self._level: set[tuple[SpanId, int]] = set()
         """Spans and incarnations whose ingest is known to be past the end of their first copy."""
         self._lock = threading.Lock()
@@ -182,11 +183,14 @@ class LakeSink:
         def step(rows: FeedRows) -> FeedRows:
             answers.clear()
             moves: dict[SpanId, Position] = {}
-            for span, (token, at) in landed.items():
+            brought: dict[SpanId, Position] = {}
+            for span, (token, at, incarnation) in landed.items():
                 # The row may be another feed's of the same name by now: ours is not its position.
                 with contextlib.suppress(Refused):
-                    on.mine(rows, span, token)
+                    row = on.mine(rows, span, token)
                     moves[span] = at
+                    if row.incarnation == incarnation:
+                        brought[span] = at
             position = rows.position
             for span, token, floors, to in asked:
                 try:
@@ -197,7 +201,7 @@ class LakeSink:
                     answers[span] = raised(floors, to)
                 except Refused as refused:
                     answers[span] = refused.refusal
-            return structs.replace(on.advanced(rows, moves), position=position)
+            return structs.replace(on.advanced(rows, moves, brought), position=position)
 
         with self._lock:
             landed = dict(self._landed)
@@ -230,12 +234,13 @@ class LakeSink:
             if self._done(row, work):
                 self._level.add((row.spec.id, row.incarnation))
 
-    def landed(self, span: SpanId, token: Token, position: Position) -> None:
+    def landed(self, span: SpanId, token: Token, position: Position, incarnation: int = 0) -> None:
         """The span's table has everything up to there: its row is told with the next advance, if it
-        is the token's then."""
+        is the token's then. `incarnation` is the one whose ingest has it; none has what is passed
+        by."""
+        new = (token, position, incarnation)
         with self._lock:
-            noted = self._landed.get(span, (token, position))
-            self._landed[span] = max(noted, (token, position))
+            self._landed[span] = max(self._landed.get(span, new), new)
 
     def copies_over(self) -> bool:
         """True when every table of the feed has its rows."""

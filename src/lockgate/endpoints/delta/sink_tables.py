@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from lockgate.endpoints.delta.death import table_dead
+from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.fenced import FencedTable, TableDead
 from lockgate.endpoints.delta.lake import INGEST, STABLE, Lake, has_rows, home_of, ingest_of
 from lockgate.endpoints.delta.layered import LayeredTable
@@ -78,9 +79,23 @@ class SinkTables:
         """The same, of a table that somebody else may have made: whatever comes before its first
         position is in it, or is of another table of the same name. And this feed brings nothing of
         before where it stands itself. Conflict when that is of another source. TableDead when it
-        was dropped; or was deleted by hand, and another one has come in its place."""
-        with contextlib.suppress(NotFound):
-            return self.open(row)
+        was dropped; or was deleted by hand, and another one has come in its place.
+
+        FileCorrupt where it does not have any more what had landed, and nobody has drained it: what
+        comes after it would hide that.
+        """
+        try:
+            table = self.open(row)
+        except NotFound:
+            return self._join(row)
+        ingest = table.ingest.look()
+        if row.landed > ingest.position and not ingest.dead:
+            table.ingest.refuse_lost(ingest)
+            if row.landed > table.stable.look().position:
+                raise _changes_lost(row, table, ingest.position)
+        return table
+
+    def _join(self, row: SpanRow) -> LayeredTable:
         place = self.place_of(row)
         begins = max(row.position, row.incarnation)
         try:
@@ -198,7 +213,10 @@ class SinkTables:
                         self.lake.end(name, incarnation)
 
     def _is_anothers(self, place: Place) -> bool:
-        stable = FencedTable.open(place.child(STABLE))
+        try:
+            stable = FencedTable.open(place.child(STABLE))
+        except FileCorrupt:  # whose it was it does not tell, and no more is there to be lost
+            return False
         return self.origin().is_foreign(stable.notes) or self._is_rivals(stable, place)
 
 
@@ -209,4 +227,15 @@ def _not_gone(label: str) -> Conflict:
         hint="wait until they are deleted, a day after the drop, and `lockgate feed resume` where "
         "the feed has failed; or give the table another name in the lake (`rename`)",
         operation="make a table",
+    )
+
+
+def _changes_lost(row: SpanRow, table: LayeredTable, stands: Position) -> FileCorrupt:
+    return FileCorrupt(
+        f"changes that had landed, up to position {row.landed}, are not in the table any more, "
+        f"which stands at {stands}",
+        object_=table.ingest.place.label,
+        hint="put its log back from a copy of the storage, or copy the table anew: "
+        "`lockgate feed resync FEED TABLE`",
+        operation="claim",
     )

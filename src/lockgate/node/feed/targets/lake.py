@@ -127,7 +127,8 @@ class LakeTarget:
         receipts = land_items(spark, [item for _, item in items], self._context.tag)
         for (work, _), receipt in zip(items, receipts, strict=True):
             if receipt.applied:
-                self._sink.landed(work.running.span, work.running.token, work.to)
+                one = work.running
+                self._sink.landed(one.span, one.token, work.to, rows[one.span].incarnation)
                 done.append(self._moved(work, receipt.changes))
             elif receipt.error is not None and receipt.error.code == CopyTorn.code:
                 done.append(self._begun_anew(work))
