@@ -28,6 +28,7 @@ def serving(
         lease_s=3.0,
         hooks=dict(hooks or {}),
         metastore=Secret(metastore),
+        changelog=str(pair.home / "changelog") if metastore else "",
     )
     node = NodeService(config, spark=pair.spark)
     node.start("http://127.0.0.1:1")

@@ -17,6 +17,7 @@ import pytest
 from lockgate.endpoints.pgbouncer.ini import line_of
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
+from lockgate.model.errors import MetastoreUnavailable
 from lockgate.model.hook_config import HookConfig, PgBouncerConfig
 from lockgate.model.moves import Command, MoveOrder, MoveState
 from lockgate.model.secret import Secret
@@ -32,18 +33,23 @@ from tests.support.moves import (
     REVERSE,
     SWITCH,
     Asking,
+    Writer,
     commanded,
     copied,
     notes,
     order,
 )
 from tests.support.pgbouncers import Bouncer, bouncer, line_to
+from tests.support.proxy import FaultProxy
 from tests.support.waiting import until
 
 SOON_S = 120.0
+ENDS_S = 30.0
 HOOK_S = 3.0
 SHORT = order(Command.SWITCH, 8.0, max_lag_ms=60_000)
 """Long enough to get to the block on a busy machine, and short enough to be waited for."""
+PATIENT = order(Command.SWITCH, max_lag_ms=60_000)
+"""Feeds need a moment to go on where the metastore was away."""
 WRITERS = 3
 
 
@@ -51,7 +57,7 @@ class Pooled(Background):
     """An application: short transactions of three changes, and how many were acknowledged."""
 
     def __init__(self, front: Bouncer) -> None:
-        super().__init__("pooled application", ends_s=SOON_S)
+        super().__init__("pooled application", ends_s=ENDS_S)
         self.tag = secrets.token_hex(4)
         """What its rows begin with, and no others."""
         self.acknowledged = 0
@@ -103,6 +109,7 @@ class World(NamedTuple):
     service: NodeService
     pair: Pair
     front: Bouncer
+    metastore: FaultProxy
 
     def url(self, traffic: str) -> str:
         return {"source": self.pair.source, "target": self.pair.target}[traffic]
@@ -127,6 +134,12 @@ class World(NamedTuple):
 
     def step(self) -> str:
         return self.service.moves.one("orders").step
+
+    def rests(self) -> bool:
+        """Nothing is under way any more, as far as anybody can tell."""
+        with contextlib.suppress(MetastoreUnavailable):
+            return not self.step()
+        return False
 
     def error(self) -> str:
         return self.service.moves.one("orders").error
@@ -200,6 +213,8 @@ def world(
     with (
         fresh_database(pg16) as source,
         fresh_database(pg18) as target,
+        fresh_database(pg18) as book,
+        FaultProxy(pg18.host, pg18.port) as metastore,
         bouncer(pg16, source) as front,
     ):
         pair = Pair(source, target, tmp_path_factory.mktemp("pooled"), spark)
@@ -212,9 +227,10 @@ def world(
             target=Secret(line_to(target)),
         )
         hooks = {"bouncer": HookConfig(pgbouncer=pooled, timeout_s=HOOK_S)}
-        with serving(pair, hooks) as node:
+        through = book.replace(f":{pg18.port}/", f":{metastore.port}/")
+        with serving(pair, hooks, through) as node:
             copied(node, msgspec.structs.replace(CONFIG, hook="bouncer"))
-            yield World(node, pair, front)
+            yield World(node, pair, front, metastore)
 
 
 def test_nobody_meets_an_error_on_the_way_there_and_back(world: World) -> None:
@@ -275,3 +291,32 @@ def test_a_pgbouncer_that_falls_silent_behind_the_seal_sends_them_on_when_it_is_
         world.has_acknowledged("target", writers)
         assert commanded(world.service, REVERSE) == "done"
         world.is_sent_to("source")
+
+
+def test_without_the_metastore_the_source_is_open_in_time_and_the_flip_is_put_back_afterwards(
+    world: World,
+) -> None:
+    """The database keeps the deadline of the block. Nobody keeps the hook's: who was held by it
+    goes on when the metastore is back, and no sooner."""
+    pair = world.pair
+    with world.writing() as writers, Writer(pair.source, pair.target).running() as direct:
+        with world.blocked(SHORT):
+            assert not world.is_open(pair.source), "it is blocked"
+            world.metastore.refuse()
+            world.metastore.cut()
+        direct.wrote_more()
+        assert world.is_open(pair.source)
+        assert not world.is_open(pair.target)
+        assert world.front.paused()
+        world.metastore.heal()
+        until(world.rests, SOON_S, 0.1)
+        steps = {each.name: each.state for each in world.service.moves.one("orders").steps}
+        assert (steps["hook-before"], steps["block"]) == ("undone", "undone")
+        world.is_sent_to("source")
+        for command, traffic in ((PATIENT, "target"), (REVERSE, "source")):
+            assert commanded(world.service, command) == "done"
+            world.is_sent_to(traffic)
+            direct.wrote_more()
+            for writer in writers:
+                writer.wrote_more()
+    assert notes(pair.source, tag=direct.tag) == direct.notes
