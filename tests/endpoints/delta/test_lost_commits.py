@@ -5,15 +5,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lockgate.endpoints.delta.document import Document
 from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.fenced import FencedTable
+from lockgate.endpoints.delta.files import live_files, removed
+from lockgate.endpoints.delta.head import LakeHead
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.rows import SpanRow
 from lockgate.endpoints.delta.travel import snapshot_of
 from lockgate.endpoints.delta.vacuum import vacuum
 from lockgate.model.ddl import DdlKind
-from lockgate.model.ids import Token
+from lockgate.model.ids import NO_TOKEN, Token
 from lockgate.model.spans import TRIGGER, WHOLE
 from tests.endpoints.delta.test_sink import (
     FIRST,
@@ -177,3 +180,68 @@ def test_a_row_from_before_this_was_kept_is_read(lake: Place) -> None:
     row = msgspec.json.decode(msgspec.json.encode(sink_of(lake).rows.spans()["s1"]))
     assert row.pop("landed") == 120
     assert msgspec.convert(row, SpanRow).landed == 0
+
+
+# --- documents ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_lake_whose_head_is_damaged_begins_no_epoch_anew(lake: Place, epoch: int) -> None:
+    head = LakeHead(lake, "one")
+    head.join()
+    if epoch > 1:
+        head.take(1, 1, 1)
+    newest = _commits(lake.child("_lockgate").child("head"))[-1]
+    content = newest.read_bytes()
+    newest.write_bytes(b"")
+    held = LakeHead(lake, "one")
+    for work in (held.read, LakeHead(lake, "two").join, lambda: held.take(2, 1, epoch)):
+        with pytest.raises(FileCorrupt, match="document") as caught:
+            work()
+        assert newest.name in caught.value.object
+        assert "_lockgate/head" in caught.value.hint
+    newest.write_bytes(content)
+    assert held.read().epoch == LakeHead(lake, "one").read().epoch == epoch
+
+
+def test_a_feed_whose_rows_are_damaged_is_not_taken_for_a_new_one(lake: Place) -> None:
+    born(lake)
+    _commits(lake.child("_lockgate").child("feeds").child("feed-one"))[-1].write_bytes(b"")
+    with pytest.raises(FileCorrupt, match="document") as caught:
+        sink_of(lake).claim(SPAN, SECOND)
+    assert "lake drop" in caught.value.hint
+    assert "feed resync" not in caught.value.hint
+
+
+def test_a_document_that_lost_what_it_said_is_not_a_new_one(tmp_path: Path) -> None:
+    place = Place(str(tmp_path / "d"), "d")
+    document: Document[int] = Document(place, int, 0)
+    document.change(lambda _: 5)
+    table = FencedTable.open(place)
+    table.commit(NO_TOKEN, lambda _: [removed(file) for file in live_files(table.handle)])
+    for each in (document, Document(place, int, 0)):
+        for work in (each.read, lambda each=each: each.change(lambda count: count + 1)):
+            with pytest.raises(FileCorrupt, match="says nothing"):
+                work()
+
+
+def test_a_document_whose_file_is_gone_says_what_helps(tmp_path: Path) -> None:
+    place = Place(str(tmp_path / "d"), "d")
+    Document(place, int, 0).change(lambda _: 5)
+    [file] = Path(place.url).glob("*.parquet")
+    content = file.read_bytes()
+    file.unlink()
+    document: Document[int] = Document(place, int, 0, "count again")
+    with pytest.raises(FileCorrupt) as caught:
+        document.read()
+    assert file.name in caught.value.object
+    assert "count again" in caught.value.hint
+    file.write_bytes(content)
+    assert document.read() == 5
+
+
+def test_a_document_that_nobody_wrote_yet_says_nothing(tmp_path: Path) -> None:
+    place = Place(str(tmp_path / "d"), "d")
+    Document(place, int, 0).change(lambda count: count)
+    assert _commits(place)
+    assert Document(place, int, 7).read() == 7

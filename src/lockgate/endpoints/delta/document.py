@@ -6,15 +6,19 @@ has at a lake change together or not at all, on a directory and in an object sto
 
 A state that was replaced is deleted at once: nobody asks for it, except one who has just looked,
 and he looks again.
+
+Only a document that nobody has written yet says nothing. Where one that was written cannot be read,
+it is damaged, and says so: taken for a new one, it would forget owners and epochs.
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import pyarrow as pa
 
+from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.fenced import FencedTable
 from lockgate.endpoints.delta.files import (
     DataFile,
@@ -25,6 +29,7 @@ from lockgate.endpoints.delta.files import (
     removed,
     write_file,
 )
+from lockgate.endpoints.delta.foreign import ForeignCommit
 from lockgate.endpoints.delta.log_archive import flush_checkpoint
 from lockgate.endpoints.delta.marks import Marks
 from lockgate.endpoints.delta.place import Place
@@ -45,9 +50,13 @@ _KEPT: Final = {"delta.logRetentionDuration": "interval 1 hours"}
 class Document(Generic[T]):
     """One document, through one handle; for one thread at a time."""
 
-    def __init__(self, place: Place, kind: type[T], empty: T) -> None:
-        """`empty` is what it says before anybody wrote it."""
+    def __init__(
+        self, place: Place, kind: type[T], empty: T, remedy: str = "nothing helps"
+    ) -> None:
+        """`empty` is what it says before anybody wrote it. `remedy` is what helps when it is
+        damaged and there is no copy of it."""
         self._place = place
+        self._remedy = remedy
         self._decoder = msgspec.msgpack.Decoder(kind)
         self._empty = empty
         self._table: FencedTable | None = None
@@ -55,16 +64,17 @@ class Document(Generic[T]):
         """The file that was read last, and what it says."""
 
     def read(self) -> T:
-        """What it says now."""
-        table = self._open()
-        if table is None:
-            return self._empty
+        """What it says now. FileCorrupt when nobody can tell."""
+        with self._damage():
+            table = self._open()
+            if table is None:
+                return self._empty
 
-        def read() -> T:
-            table.look()
-            return self._state(_only(live_files(table.handle)))
+            def read() -> T:
+                table.refuse_foreign(table.look())
+                return self._state(table)
 
-        return self._again_if_replaced(table, read)
+            return self._again_if_replaced(table, read)
 
     def change(self, step: Callable[[T], T]) -> T:
         """Let it say what `step` makes of what it says; what `step` raises, leaves it as it is.
@@ -72,6 +82,10 @@ class Document(Generic[T]):
         `step` is asked again when somebody else was faster. What it answers is the new state; the
         same one again means that nothing is written.
         """
+        with self._damage():
+            return self._change(step)
+
+    def _change(self, step: Callable[[T], T]) -> T:
         table = self._open() or self._create()
         written: list[DataFile] = []
         replaced: list[DataFile] = []
@@ -87,7 +101,7 @@ class Document(Generic[T]):
                 delete_file(self._place, file.path)
             written.clear()
             replaced[:] = live
-            before = self._state(_only(replaced))
+            before = self._state(table)
             state = step(before)
             if state is before:
                 raise _AsItWas
@@ -114,8 +128,28 @@ class Document(Generic[T]):
                 if _only(live_files(table.handle)) == seen:
                     raise
 
-    def _state(self, file: DataFile | None) -> T:
+    @contextlib.contextmanager
+    def _damage(self) -> Iterator[None]:
+        try:
+            yield
+        except (FileCorrupt, ForeignCommit, ObjectMissing) as error:
+            self._table = None  # as it is put back, it is to be opened
+            raise FileCorrupt(
+                "a document of the lake is damaged",
+                object_=error.object,
+                hint=f"put {self._place.label} back from a copy of the storage, all of it as it "
+                f"was last. Without one: {self._remedy}",
+                operation=error.operation,
+                cause=error.what,
+            ) from error
+
+    def _state(self, table: FencedTable) -> T:
+        file = _only(live_files(table.handle))
         if file is None:
+            if table.handle.version():
+                raise FileCorrupt(
+                    "it was written, and says nothing", object_=self._place.label, hint=""
+                )
             return self._empty
         if self._read is None or self._read[0] != file.path:
             found = read_file(self._place, file.path)["state"][0].as_py()

@@ -22,7 +22,13 @@ class FeedDocument:
     """Any thread may ask; one at a time is heard."""
 
     def __init__(self, place: Place) -> None:
-        self._document: Document[FeedRows] = Document(place, FeedRows, FeedRows())
+        self._document: Document[FeedRows] = Document(
+            place,
+            FeedRows,
+            FeedRows(),
+            "drop its tables (`lockgate lake drop --force`) and create the feed anew, "
+            "under another name",
+        )
         self._lock = threading.RLock()
 
     def read(self) -> FeedRows:

@@ -51,7 +51,13 @@ class LakeHead:
     def __init__(self, lake: Place, home: str) -> None:
         self._home = home
         self._lock = threading.Lock()
-        self._document: Document[Head] = Document(lake.child(CONTROL).child("head"), Head, Head())
+        self._document: Document[Head] = Document(
+            lake.child(CONTROL).child("head"),
+            Head,
+            Head(),
+            "begin a lake anew in another directory; which epochs were taken in this one, "
+            "nothing else tells for certain",
+        )
 
     def read(self) -> Head:
         with self._lock:
