@@ -154,6 +154,34 @@ def test_a_resync_brings_a_dropped_table_back_as_another_one(
     assert table_of(fed, lake).read().num_rows == 100
 
 
+@pytest.mark.parametrize("paused", [True, False])
+def test_a_table_that_lost_a_commit_says_so_and_a_resync_helps(
+    fed: NodeService, pair: Pair, lake: Place, paused: bool
+) -> None:
+    """Power was lost, and the file of its newest changes is empty. Nobody can claim it then."""
+    until(lambda: leads(fed), 60)
+    pair.at_source("CREATE TABLE other (id int PRIMARY KEY)")
+    level(fed)
+    if paused:
+        fed.pause_feed("feed", "me")
+    before = Lake(lake).newest(ORDERS) or 0
+    ingest = table_of(fed, lake).ingest.place
+    max(Path(ingest.url, "_delta_log").glob("*.json")).write_bytes(b"")
+    pair.at_source("INSERT INTO orders VALUES (1000, 'late')", "INSERT INTO other VALUES (1)")
+    if paused:
+        fed.resume_feed("feed", "me")
+
+    def trouble() -> dict[str, str]:
+        return {one.table: one.error for one in fed.feed_tables("feed") if one.error}
+
+    until(lambda: "empty" in trouble().get(ORDERS, ""), 60)
+    assert list(trouble()) == [ORDERS]
+    fed.resync_table("feed", ORDERS, "me")
+    until(lambda: (Lake(lake).newest(ORDERS) or 0) > before, 120)
+    level(fed)
+    assert table_of(fed, lake).read().num_rows == 100
+
+
 def test_a_removed_feed_leaves_its_table_which_can_then_be_dropped(
     fed: NodeService, lake: Place
 ) -> None:
