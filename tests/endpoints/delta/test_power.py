@@ -6,6 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from lockgate.endpoints.delta import fenced
 from lockgate.endpoints.delta.delete import delete
@@ -22,7 +24,7 @@ from lockgate.model.errors import EndpointUnavailable, OutcomeUnknown
 from lockgate.model.ids import Token
 from lockgate.model.spans import TRIGGER, TRIGGER_SPEC, WHOLE, Birth, SpanSpec
 from lockgate.model.value import Value
-from tests.support.lakes import DISPATCHER, LEADER, ROWS, Writer, rows_in
+from tests.support.lakes import DISPATCHER, LEADER, PUT, ROWS, Writer, rows_in
 from tests.support.power import Disk
 
 OWNER, NEXT = Token(5, 2, 1), Token(6, 1, 1)
@@ -199,3 +201,19 @@ def test_of_a_file_that_cannot_be_flushed_nothing_is_committed(writer: Writer, d
         writer.put(1)
     assert writer.table.ingest.look().version == 0
     assert not list(Path(writer.table.place.url, "ingest-h").glob("*.parquet"))
+
+
+def test_a_commit_after_which_something_fails_has_landed(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint comes after the commit, and finds no room."""
+    write = DeltaTable.create_write_transaction
+
+    def commit_and_fail(*args: Any, **named: Any) -> None:
+        write(*args, **named)
+        raise DeltaError("No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DeltaTable, "create_write_transaction", commit_and_fail)
+        writer.land((PUT, 1, "a", 1))
+    assert _there(writer).ingest.look().version == 1

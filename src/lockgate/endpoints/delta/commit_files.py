@@ -1,10 +1,10 @@
-"""The file of a commit in a table's log: its name, and that it is on the disk."""
+"""The file of a commit in a table's log: its name, whose it is, and that it is on the disk."""
 
 from lockgate.endpoints.delta.log_archive import LOG, flush_checkpoint
 from lockgate.endpoints.delta.place import Place
 from lockgate.model.errors import OutcomeUnknown
 
-__all__ = ["commit_name", "flush_commit", "flush_own"]
+__all__ = ["commit_name", "flush_commit", "flush_own", "holds"]
 
 
 def commit_name(version: int) -> str:
@@ -33,3 +33,13 @@ def flush_own(table: Place, version: int) -> None:
             operation="commit",
             cause=error,
         ) from error
+
+
+def holds(table: Place, version: int, mark: str) -> bool:
+    """Whether there is such a commit, and it bears a mark."""
+    files, base = table.filesystem()
+    try:
+        with files.open_input_file(f"{base}/{commit_name(version)}") as source:
+            return mark.encode() in source.read()
+    except OSError:
+        return False

@@ -21,6 +21,7 @@ commit before he answers, and whoever looks flushes the newest, which may be tha
 has not come to it: a power failure takes no commit that another one, anywhere, was made after.
 """
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Self
 
@@ -31,7 +32,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from msgspec.structs import replace
 from pyarrow import fs
 
-from lockgate.endpoints.delta.commit_files import commit_name, flush_commit, flush_own
+from lockgate.endpoints.delta.commit_files import commit_name, flush_commit, flush_own, holds
 from lockgate.endpoints.delta.death import TableDead, layer_faults, table_dead
 from lockgate.endpoints.delta.faults import faults
 from lockgate.endpoints.delta.foreign import (
@@ -55,6 +56,8 @@ Write = Callable[[CommitProperties], None]
 
 _ATTEMPTS: Final = 50
 """Commits that clash in a row before it is said that somebody is in the way."""
+_COMMIT: Final = "lockgate.commit"
+"""What a commit is known by to who made it."""
 _BY_HAND: Final = "deleted by hand? Copy the table anew: `lockgate feed resync FEED TABLE`"
 
 
@@ -283,11 +286,16 @@ class FencedTable:
                 dead=dead,
                 dropped=dropped,
             )
+            mine = secrets.token_hex(8)
             with layer_faults("commit", self._place):
                 try:
-                    write(_properties(wanted))
+                    write(_properties(wanted, mine))
                 except CommitFailedError:
                     continue
+                except (DeltaError, OSError):
+                    # A checkpoint comes after the commit, and may find the disk full.
+                    if not holds(self._place, wanted.version, mine):
+                        raise
                 flush_own(self._place, wanted.version)
                 self._flushed = wanted.version
             return self.look()
@@ -346,7 +354,11 @@ class FencedTable:
             )
 
 
-def _properties(marks: Marks) -> CommitProperties:
+def _properties(marks: Marks, commit: str = "") -> CommitProperties:
     # No retries of Delta's own: between two of them it would not compare the tokens, and the commit
     # would not be the version that it says it is.
-    return CommitProperties(app_transactions=transactions(marks), max_commit_retries=0)
+    return CommitProperties(
+        custom_metadata={_COMMIT: commit},
+        app_transactions=transactions(marks),
+        max_commit_retries=0,
+    )
