@@ -118,6 +118,25 @@ def test_a_table_whose_log_is_damaged_can_be_ended(
     assert not Path(place.url).exists()
 
 
+@pytest.mark.parametrize("left", [None, 0, 100])
+def test_a_damaged_checkpoint_is_said_and_can_be_done_without(
+    place: Place, left: int | None
+) -> None:
+    writer = _writer(place)
+    for key in range(50):
+        writer.put(key)
+    [checkpoint] = Path(place.url, "ingest-h", "_delta_log").glob("*.checkpoint.parquet")
+    if left is None:
+        checkpoint.unlink()
+    else:
+        checkpoint.write_bytes(checkpoint.read_bytes()[:left])
+    with pytest.raises(FileCorrupt):
+        LayeredTable.open(place, "h")
+    checkpoint.with_name("_last_checkpoint").unlink()
+    checkpoint.unlink(missing_ok=True)
+    assert rows_in(LayeredTable.open(place, "h").read()) == writer.rows
+
+
 # --- no room --------------------------------------------------------------------------------------
 
 

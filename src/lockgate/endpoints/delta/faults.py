@@ -41,6 +41,8 @@ _BROKEN = (
     "expected contiguous commit files",
     "is older than the existing snapshot",
 )
+_CHECKPOINT: Final = "_last_checkpoint hint"
+"""A checkpoint is told of, and is not there or empty; the commits may well be."""
 _CODE: Final = re.compile(r"AWS Error (\w+)|<Code>(\w+)</Code>|ExceptionName: (\w+)")
 """pyarrow writes NO_SUCH_BUCKET where the store, and delta-rs with it, says NoSuchBucket."""
 _DENIED: Final = frozenset(
@@ -135,6 +137,16 @@ def _named(error: Exception, operation: str, label: str) -> LockgateError:
             object_=label,
             hint="see that the endpoint's address names the bucket, the region and the store where "
             "the lake is",
+            operation=operation,
+            cause=error,
+        )
+    if _CHECKPOINT in said:
+        return FileCorrupt(
+            "the checkpoint that the table's log begins with is damaged",
+            object_=label,
+            hint="delete `_last_checkpoint` in its `_delta_log`, and the newest checkpoint with "
+            "it: the commits say the same. Does it not open then, copy the table anew: "
+            "`lockgate feed resync FEED TABLE`",
             operation=operation,
             cause=error,
         )
