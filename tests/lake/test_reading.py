@@ -1,6 +1,7 @@
 """Spark reads both layers as one table (L1), and nothing that was committed later."""
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 import lockgate
 from lockgate.endpoints.delta.changes import OP, POSITION, SEQ, ingest_schema
+from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.lake import Lake
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
@@ -204,6 +206,18 @@ def test_while_a_table_is_copied_anew_the_old_one_is_read(
     writer.put(1)
     LayeredTable.create(Lake(root).place(TABLE, 50), "h", ROWS, KEY, LEADER, DISPATCHER, 50)
     assert _read(spark, root) == {(1, "a"): 0}
+
+
+def test_a_damaged_table_is_listed_with_the_others_and_says_so_itself(
+    spark: Spark, root: Place, writer: Writer
+) -> None:
+    place = Lake(root).place("public.other", 1)
+    LayeredTable.create(place, "h", ROWS, KEY, LEADER, DISPATCHER, 1, settled=1)
+    max(Path(place.url, "stable", "_delta_log").glob("*.json")).write_bytes(b"")
+    assert set(lockgate.lake.tables(root.url)) == {"public.other", TABLE}
+    assert _read(spark, root) == {}
+    with pytest.raises(FileCorrupt):
+        lockgate.lake.read(spark.session, root.url, "public.other")
 
 
 def test_a_dropped_table_is_not_there_and_the_next_one_is(

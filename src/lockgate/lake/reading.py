@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockgate.endpoints.delta.changes import OP, POSITION, PUT, SEQ, WIPE, ingest_schema, window
+from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.files import read_file
 from lockgate.endpoints.delta.lake import INGEST, STABLE, Lake
 from lockgate.endpoints.delta.layered import LayeredTable, Snapshot
@@ -98,7 +99,7 @@ def view(
 
 
 def tables(path: str, *, options: Options | None = None) -> list[str]:
-    """The tables that can be read."""
+    """The tables that there are. Whoever reads one that is damaged is told so."""
     lake = Lake(place_of(path, options))
     return [table for table in lake.tables() if _is_live(lake, table)]
 
@@ -108,6 +109,8 @@ def _is_live(lake: Lake, table: str) -> bool:
         lake.live(table)
     except NotFound:
         return False
+    except FileCorrupt:
+        return True
     return True
 
 
