@@ -14,6 +14,7 @@ from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.sink import LakeSink
 from lockgate.endpoints.delta.sink_tables import LakeTable
 from lockgate.lake.opening import looked_up
+from lockgate.model.errors import Conflict
 from lockgate.model.ids import SEQ_MAX, Token
 from lockgate.model.spans import TRIGGER_SPEC, WHOLE, Birth, SpanSpec
 from lockgate.node.lake.surveying import Surveyor
@@ -171,3 +172,12 @@ def test_a_directory_in_which_no_ingest_was_made_keeps_nobody_from_reading(
     assert layered.read(seen).num_rows == 1
     assert Surveyor(place, "two").survey("public.t")[1][0].trouble is None
     assert Surveyor(place, "one").survey("public.t")[1][0].figures.ingest_rows == 1
+
+
+def test_a_feed_that_would_be_born_below_what_was_dropped_is_not(place: Place) -> None:
+    """Nobody would find its table, and it would be ended with the files of the other."""
+    Feed(place, "feed", "one", 1, 1).begin(900)
+    Lake(place).end("public.t", 900)
+    with pytest.raises(Conflict, match="still there"):
+        Feed(place, "other", "one", 2, 1).begin(500)
+    assert Feed(place, "third", "one", 3, 1).begin(950) == ((WHOLE, 950),)

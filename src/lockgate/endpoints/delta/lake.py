@@ -83,7 +83,18 @@ class Lake:
         return None
 
     def live(self, table: TableId) -> Place:
-        """Where the table is. NotFound when there is none, or it was dropped.
+        """Where the table is. NotFound when there is none, or it was dropped."""
+        incarnation = self.living(table)
+        if incarnation is not None:
+            return self.place(table, incarnation)
+        raise NotFound(
+            "there is no such table in the lake",
+            object_=f"{self._place.label}/{table}",
+            hint="`lockgate lake list` shows the tables that there are",
+        )
+
+    def living(self, table: TableId) -> int | None:
+        """The incarnation that is the table; None: there is none, or it was dropped.
 
         One that was found and is dead may have ended meanwhile because its successor has got its
         rows: there is no table only where a second look finds the same.
@@ -92,16 +103,12 @@ class Lake:
         before: int | None = -1
         while newest != before:
             if newest is not None:
-                place = self.place(table, newest)
+                stable = self.place(table, newest).child(STABLE)
                 with contextlib.suppress(TableDead):  # its files are going
-                    if not FencedTable.open(place.child(STABLE)).look().dead:
-                        return place
+                    if not FencedTable.open(stable).look().dead:
+                        return newest
             newest, before = self.newest(table), newest
-        raise NotFound(
-            "there is no such table in the lake",
-            object_=f"{self._place.label}/{table}",
-            hint="`lockgate lake list` shows the tables that there are",
-        )
+        return None
 
     def end(self, table: TableId, incarnation: int) -> None:
         """Let nobody read or write it any more, whoever owns it.

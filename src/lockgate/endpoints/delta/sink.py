@@ -99,7 +99,8 @@ class LakeSink:
     def _claim_feed(self, token: Token, birth: Birth | None, born: Born) -> Position:
         if birth is not None and self.rows.read().position is None:
             for spec in birth.spans:
-                self.tables.make(born[spec.table], birth.position)
+                table = born[spec.table]
+                self.tables.make(table, birth.position, first=not table.incarnation)
         joined = {table: one.incarnation for table, one in born.items() if one.incarnation}
         ingest = self.tables.ingest
         rows = self.rows.change(lambda rows: on.feed_claimed(rows, token, birth, joined, ingest))
@@ -140,7 +141,7 @@ class LakeSink:
         row = structs.replace(row, position=max(row.position, self.tables.landed(row)))
         newest = self.tables.newest(row)
         if newest is not None and newest != row.incarnation:
-            self.tables.check_newest(row, newest)
+            self.tables.check_source(self.tables.name_of(row.spec.table), newest)
         if newest is None or newest <= row.incarnation:
             return structs.replace(row, dropped=True)
         anew = on.anew(row, newest, self.tables.ingest)

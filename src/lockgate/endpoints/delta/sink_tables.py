@@ -12,6 +12,7 @@ import pyarrow as pa
 from lockgate.endpoints.delta.death import table_dead
 from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.fenced import FencedTable, TableDead
+from lockgate.endpoints.delta.graves import is_buried
 from lockgate.endpoints.delta.lake import INGEST, STABLE, Lake, has_rows, home_of, ingest_of
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.origins import MAKER, Origin, taken
@@ -130,29 +131,35 @@ class SinkTables:
         with contextlib.suppress(LockgateError):
             self.origin().note(table.stable)
 
-    def check_newest(self, row: SpanRow, incarnation: int) -> None:
-        """Conflict when this incarnation of the row's table lives, and is of another source."""
-        place = self.lake.place(self.name_of(row.spec.table), incarnation)
+    def check_source(self, name: TableId, incarnation: int) -> None:
+        """Conflict when this incarnation of a table lives, and is of another source."""
+        place = self.lake.place(name, incarnation)
         with contextlib.suppress(NotFound, ObjectMissing, TableDead):
             stable = FencedTable.open(place.child(STABLE))
             if not stable.look().dead:
                 self.origin().check(stable.notes, place.label)
 
-    def check_free(self, name: TableId, number: int, *, alone: bool = False) -> None:
+    def check_free(
+        self, name: TableId, number: int, *, alone: bool = False, first: bool = False
+    ) -> None:
         """Conflict where making this incarnation would take the name from a table that is not ours:
-        one of another source; `alone`, also one that is another feed's of this home."""
+        one of another source; `alone`, also one that is another feed's of this home.
+
+        Nor may a table with a later number have been dropped of which there are files still: what
+        is older ends with them. A source comes to its own tables in order, but for the `first` ones
+        of a feed nobody knows whose that was."""
         origin = self.origin()
         for incarnation in self.lake.incarnations(name):
-            if incarnation == number:
-                continue
             place = self.lake.place(name, incarnation)
+            if incarnation == number or is_buried(place):
+                continue
             with contextlib.suppress(NotFound, ObjectMissing, TableDead):
                 stable = FencedTable.open(place.child(STABLE))
                 if not stable.look().dead:
                     origin.check(stable.notes, place.label)
                     if alone and self._is_rivals(stable, place):
                         raise taken("another feed of this installation has the table", place.label)
-                elif incarnation > number and origin.is_foreign(stable.notes):
+                elif incarnation > number and (first or origin.is_foreign(stable.notes)):
                     raise _not_gone(place.label)
 
     def _is_rivals(self, stable: FencedTable, place: Place) -> bool:
@@ -171,12 +178,13 @@ class SinkTables:
         *,
         empty: bool = False,
         alone: bool = False,
+        first: bool = False,
     ) -> LayeredTable:
         """What of it is not there yet. `empty`: there is nothing to copy, it is to be read.
 
         Conflict where the name, or the incarnation, is another's: see `check_free`."""
         number = table.incarnation or position
-        self.check_free(table.name, number, alone=alone)
+        self.check_free(table.name, number, alone=alone, first=first)
         return LayeredTable.create(
             self.lake.place(table.name, number),
             self.ingest,

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 import psycopg
@@ -16,17 +16,21 @@ from lockgate.endpoints.postgres.schema import create, discover
 from lockgate.endpoints.postgres.schema.compose import TablePlan
 from lockgate.endpoints.postgres.schema.deferred import deferred, outstanding, run
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
+from lockgate.endpoints.postgres.source.identity import identity
+from lockgate.endpoints.postgres.source.slot import log_end
 from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import LockgateError, UsageError
 from lockgate.model.feed_config import FeedConfig
 from lockgate.model.ids import TableId
+from lockgate.model.positions import Position
 from lockgate.model.selection import target_of
 from lockgate.model.tables import parse_table
+from lockgate.model.value import Value
 from lockgate.node.feed.chosen import Chosen
 from lockgate.node.feed.ends import Url
 from lockgate.store.feeds import FeedBook, FeedEntry
 
-__all__ = ["lake_obstacles", "lake_sink", "prepare"]
+__all__ = ["SourceLog", "lake_obstacles", "lake_sink", "prepare"]
 
 _PLAIN: Final = re.compile(r"[a-z0-9]{1,40}")
 
@@ -38,10 +42,11 @@ def prepare(
     entry: FeedEntry,
     chosen: list[Chosen],
     home: str,
+    source: psycopg.Connection,
 ) -> FeedEntry:
     """Have the fence and the tables."""
     if isinstance(target, LakeUrl):
-        _prepare_lake(target, config, chosen, home)
+        _prepare_lake(target, config, chosen, home, SourceLog.of(source))
         return entry
     return _prepare_database(book, target, config, entry, chosen)
 
@@ -89,6 +94,18 @@ def _build(connection: psycopg.Connection, plans: list[TablePlan]) -> None:
 # --- lakes ---------------------------------------------------------------------------------------
 
 
+class SourceLog(Value, frozen=True):
+    """The log that a feed is to read, when it is set up."""
+
+    id: str
+    end: Position
+    """It begins there or later."""
+
+    @classmethod
+    def of(cls, source: psycopg.Connection) -> Self:
+        return cls(identity(source), log_end(source))
+
+
 def lake_sink(
     target: LakeUrl,
     config: FeedConfig,
@@ -112,21 +129,24 @@ def _folder(home: str) -> str:
     return hashlib.blake2b(home.encode(), digest_size=8).hexdigest()
 
 
-def _prepare_lake(target: LakeUrl, config: FeedConfig, chosen: list[Chosen], home: str) -> None:
+def _prepare_lake(
+    target: LakeUrl, config: FeedConfig, chosen: list[Chosen], home: str, log: SourceLog
+) -> None:
     """Take part in the lake. Its tables are made when the feed is born: they need its position."""
     sink = lake_sink(target, config, home)
     if sink.least_position() is not None:
         raise _taken(config, target.label)
-    for obstacle in lake_obstacles(target, config, chosen, home):
+    for obstacle in lake_obstacles(target, config, chosen, home, log):
         raise obstacle
     sink.head.join()
 
 
 def lake_obstacles(
-    target: LakeUrl, config: FeedConfig, chosen: list[Chosen], home: str
+    target: LakeUrl, config: FeedConfig, chosen: list[Chosen], home: str, log: SourceLog
 ) -> list[LockgateError]:
-    """Why tables cannot be in the lake, before anything is made."""
-    sink = lake_sink(target, config, home)
+    """Why tables cannot be in the lake, before anything is made. A name is free again as soon as
+    its table is dropped."""
+    sink = lake_sink(target, config, home, source=lambda: log.id)
     head = sink.head.read()
     follows = bool(head.leader) and head.leader != sink.home
     found: list[LockgateError] = []
@@ -134,11 +154,15 @@ def lake_obstacles(
         name = each.selection.target.id
         try:
             each.lake_schema()
-            there = sink.tables.lake.newest(name) is not None
+            living = sink.tables.lake.living(name)
+            if living is None:
+                sink.tables.check_free(name, log.end, first=True)
+            elif follows:
+                sink.tables.check_source(name, living)
         except LockgateError as error:
             found.append(error)
             continue
-        if there and not follows:
+        if living is not None and not follows:
             found.append(
                 UsageError(
                     "the lake has such a table already",

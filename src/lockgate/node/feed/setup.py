@@ -139,7 +139,7 @@ def _made(
     """One attempt. Without a start, somebody changed a table while it was described."""
     with connect(ends.source, purpose=f"setup {config.name}", autocommit=True) as connection:
         chosen = choose(connection, config)
-        entry = prepare(book, ends.target, config, entry, chosen, home)
+        entry = prepare(book, ends.target, config, entry, chosen, home, connection)
         logged = _install_log(connection)
         still_wanted = partial(
             _check_waiting, book, entry, ends.source, connection.info.backend_pid, waits

@@ -22,7 +22,7 @@ from lockgate.model.ids import TableId
 from lockgate.model.tables import TableName
 from lockgate.node.feed.chosen import Chosen
 from lockgate.node.feed.ends import Ends
-from lockgate.node.feed.preparing import lake_obstacles, lake_sink
+from lockgate.node.feed.preparing import SourceLog, lake_obstacles, lake_sink
 from lockgate.node.feed.setup import choose, entry_of
 from lockgate.node.service.endpoints import documents_of
 
@@ -83,7 +83,7 @@ def _there(config: FeedConfig, ends: Ends, chosen: list[Chosen], home: str) -> s
     targets = [each.selection.target for each in chosen]
     if isinstance(ends.target, LakeUrl):
         lake = lake_sink(ends.target, config, home).tables.lake
-        return {name for name in targets if lake.newest(name.id) is not None}
+        return {name for name in targets if lake.living(name.id) is not None}
     with connect(ends.target, purpose=f"plan {config.name}", autocommit=True) as connection:
         return set(discover.describe(connection, targets))
 
@@ -101,7 +101,9 @@ def _at_target(
     if isinstance(ends.target, LakeUrl):
         found = check_lake(ends.target)
         if new and worst(found) is not Severity.ERROR:
-            found += map(from_error, lake_obstacles(ends.target, config, chosen, home))
+            with connect(ends.source, purpose=f"plan {config.name}", autocommit=True) as source:
+                log = SourceLog.of(source)
+            found += map(from_error, lake_obstacles(ends.target, config, chosen, home, log))
         return found
     found = check_target(ends.target, targets=[each.selection.target for each in chosen])
     if new and worst(found) is not Severity.ERROR:

@@ -95,8 +95,8 @@ class LakeTarget:
     def _born(self, shape: TableShape, follows: bool) -> LakeTable:
         """A table of a new feed: one of our own, or the leader's."""
         table = self._as(shape)
-        newest = self._sink.tables.lake.newest(table.name) if follows else None
-        return msgspec.structs.replace(table, incarnation=newest or 0)
+        living = self._sink.tables.lake.living(table.name) if follows else None
+        return msgspec.structs.replace(table, incarnation=living or 0)
 
     def advance(self, asked: Sequence[Asked]) -> dict[SpanId, Floors | Refusal]:
         return self._sink.advance(asked)
