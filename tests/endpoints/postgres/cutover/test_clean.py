@@ -1,6 +1,8 @@
 """What is left when a move is over: nothing, or what is named; and nobody comes back to it."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import psycopg
 import pytest
@@ -18,6 +20,8 @@ from lockgate.endpoints.postgres.cutover import (
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.model.errors import EndpointBusy, StaleOwner
 from tests.endpoints.postgres.cutover.side import Side
+from tests.support.roles import role
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -104,6 +108,62 @@ def test_who_slept_through_the_end_closes_nothing(here: Side) -> None:
             verb()  # type: ignore[no-untyped-call]
     here.insert()
     assert clean(here.url, here.mark, here.tables, keep_guards=False) == stays
+
+
+def test_who_slept_through_the_end_of_a_move_that_had_done_nothing_here_closes_nothing(
+    here: Side,
+) -> None:
+    with PostgresSink(here.url) as sink:
+        sink.prepare()
+    for _ in range(2):
+        clean(here.url, here.mark, here.tables, keep_guards=False)
+    with pytest.raises(StaleOwner, match="the move is over here"):
+        guard(here.url, here.keeper(1), here.tables, at="x")
+    here.insert()
+
+
+def test_a_side_that_has_nothing_of_lockgates_gets_nothing(alone: Side) -> None:
+    assert clean(alone.url, alone.mark, alone.tables, keep_guards=False) == []
+    assert not schema(alone)
+    alone.admin.close()
+
+
+def test_who_may_make_nothing_here_has_nothing_to_clean(alone: Side) -> None:
+    """Nor could a former keeper, with the same role."""
+    alone.admin.execute("CREATE SCHEMA lockgate")
+    with role(alone.url) as (_, url):
+        stays = clean(url, alone.mark, alone.tables, keep_guards=False)
+    assert stays == ["the schema lockgate"]
+    alone.admin.close()
+
+
+def test_a_guard_that_a_former_keeper_puts_up_at_the_last_moment_goes(here: Side) -> None:
+    """Whoever looks first and then has the row does not see it."""
+    here.tables = [here.orders]
+    with PostgresSink(here.url) as sink:
+        sink.prepare()
+    with ThreadPoolExecutor(2) as pool, here.holding() as writer:
+        guarding = pool.submit(guard, here.url, here.keeper(1), here.tables, at="x")
+        until(lambda: waiting(here) == 1)
+        cleaning = pool.submit(clean, here.url, here.mark, here.tables, keep_guards=False)
+        until(lambda: waiting(here) == 2)
+        writer.rollback()
+        cleaning.result(30)
+        with suppress(StaleOwner):
+            guarding.result(30)
+    assert here.guards() == []
+    here.insert()
+
+
+def waiting(side: Side) -> int:
+    """How many of the move's sessions wait for a lock."""
+    found = side.admin.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+        "AND application_name = %s",
+        (f"lockgate move {side.mark.move}",),
+    ).fetchone()
+    assert found is not None
+    return int(found[0])
 
 
 def test_another_move_is_left_alone(here: Side) -> None:

@@ -2,6 +2,10 @@
 
 Guards go, then the row. If nothing else of Lockgate's is in the schema, the schema goes with it;
 else the row stays as a mark that the move is over (`row.py`). Asked again, it answers the same.
+
+The row is had before anybody looks, also where there was none: a guard that a former keeper puts up
+at that moment would else not be seen, and one that is put up later meets no mark. Nobody would take
+it down any more.
 """
 
 from collections.abc import Sequence
@@ -17,6 +21,7 @@ from lockgate.endpoints.postgres.cutover.row import (
     SCHEMA_LOCK,
     MoveMark,
     SideState,
+    may_be_made,
     read,
     write,
 )
@@ -61,10 +66,10 @@ def clean(
     """
     with visiting(url, mark, "clean a side") as visit:
         with visit.transaction() as cursor:
-            row = read(cursor, mark.move, mark.birth)
+            over = _is_over(cursor, visit)
             guards = _ours(cursor, mark)
             found = relations(cursor, tables, skip_missing=True) if keep_guards else []
-        if row is None or row.state is SideState.OVER:
+        if over:
             return _stays(visit, guards)
         kept = {each.oid for each in found}
         for one in guards:
@@ -74,6 +79,14 @@ def clean(
         with visit.transaction() as cursor:
             guards = _ours(cursor, mark)
         return _stays(visit, guards)
+
+
+def _is_over(cursor: Cursor, visit: Visit) -> bool:
+    """Nothing is to be done: the move is over here, or nobody can have been here. Else no keeper
+    before this one does anything here any more."""
+    if read(cursor, visit.mark.move, visit.mark.birth) is None and not may_be_made(cursor):
+        return True
+    return visit.row(cursor, over=True).state is SideState.OVER
 
 
 def _ours(cursor: Cursor, mark: MoveMark) -> list[Standing]:

@@ -41,6 +41,7 @@ __all__ = [
     "SideState",
     "look",
     "make",
+    "may_be_made",
     "prepare",
     "read",
     "taken",
@@ -211,8 +212,20 @@ def read(cursor: Cursor, move: MoveId, birth: int) -> MoveRow | None:
     return None if found is None else _decoded(found)
 
 
-def taken(cursor: Cursor, mark: MoveMark, label: str) -> MoveRow:
-    """The row, locked, with this keeper's number in it. StaleOwner if a later one was there."""
+def may_be_made(cursor: Cursor) -> bool:
+    """Somebody with this role could come to have a row here. False also where there is no schema:
+    nothing was ever done here."""
+    if _made(cursor):
+        return True
+    found = cursor.execute(
+        "SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = 'lockgate'"
+    ).fetchone()
+    return found == (True,)
+
+
+def taken(cursor: Cursor, mark: MoveMark, label: str, *, over: bool = False) -> MoveRow:
+    """The row, locked, with this keeper's number in it. StaleOwner if a later one was there, or
+    the move is over here; with `over` that is answered, and nothing is written."""
     make(cursor, label)
     cursor.execute(
         "INSERT INTO lockgate.moves (move, birth, keeper, state) VALUES (%s, %s, %s, %s) "
@@ -222,6 +235,8 @@ def taken(cursor: Cursor, mark: MoveMark, label: str) -> MoveRow:
     found = cursor.execute(f"{_SELECT} FOR UPDATE", (mark.move, mark.birth)).fetchone()
     assert found is not None, "a row that was just made can only be deleted by its move's end"
     row = _decoded(found)
+    if over and row.state is SideState.OVER:
+        return row
     if row.keeper > mark.keeper or row.state is SideState.OVER:
         raise StaleOwner(
             "the move is over here"

@@ -69,10 +69,10 @@ class Visit:
                 self.connection.rollback()
             raise
 
-    def row(self, cursor: Cursor) -> MoveRow:
-        """The move's row, locked under this keeper."""
+    def row(self, cursor: Cursor, *, over: bool = False) -> MoveRow:
+        """The move's row, locked under this keeper; with `over`, also of a move that is over."""
         with Relief(self._sessions, self.connection.info.backend_pid):
-            return taken(cursor, self.mark, self.label)
+            return taken(cursor, self.mark, self.label, over=over)
 
     def locked(
         self,
