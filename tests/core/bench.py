@@ -88,15 +88,20 @@ class Bench:
         self.said[name] = (statuses, dispatchers)
 
     def report(
-        self, name: NodeId, *statuses: MaintainerStatus, dispatchers: int = 0, beat: int = 0
+        self,
+        name: NodeId,
+        *statuses: MaintainerStatus,
+        dispatchers: int = 0,
+        beat: int = 0,
+        draining: bool | None = None,
     ) -> None:
-        """One report, now."""
+        """One report, now. It knows whether it is draining, if nothing else is said."""
         self.beats[name] = beat or self.beats.get(name, 0) + 1
-        self.handle(
-            NodeReport(
-                self.refs[name], self.coordinator.term, self.beats[name], statuses, dispatchers
-            )
-        )
+        ref, members = self.refs[name], self.store.members(self.now)
+        if draining is None:
+            draining = any(member.ref == ref and member.draining for member in members)
+        term, beat = self.coordinator.term, self.beats[name]
+        self.handle(NodeReport(ref, term, beat, statuses, dispatchers, draining))
 
     # --- events -----------------------------------------------------------------------------
 

@@ -98,6 +98,16 @@ def test_a_report_from_before_the_drain_does_not_count(bench: Bench) -> None:
     assert state(bench) is DrainState.DRAINING
 
 
+def test_a_report_from_before_the_drain_that_comes_late_does_not_count(bench: Bench) -> None:
+    """The coordinator was paused, or the network: it is the newest report that was heard."""
+    bench.handle(DrainNode("d", "b"))
+    bench.pass_time(LEASE + 1_000, quiet=["b"])
+    bench.report("b", draining=False)
+    assert state(bench) is DrainState.DRAINING
+    bench.report("b")
+    assert state(bench) is DrainState.DRAINED
+
+
 def test_a_report_that_may_have_been_on_its_way_does_not_count(bench: Bench) -> None:
     bench.handle(DrainNode("d", "b"))
     bench.report("b")

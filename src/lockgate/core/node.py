@@ -172,10 +172,15 @@ class NodeCore:
         if leader is None or self.ref is None or self.host is None or self.manager is None:
             return
         self._beat += 1
-        report = NodeReport(
-            self.ref, leader.term, self._beat, self.host.report(), self.manager.dispatchers
+        here = (self.host.report(), self.manager.dispatchers, self._is_draining())
+        self._out.append(
+            Send(leader.ref.node, NodeReport(self.ref, leader.term, self._beat, *here))
         )
-        self._out.append(Send(leader.ref.node, report))
+
+    def _is_draining(self) -> bool:
+        """The metastore says that this life is to be emptied."""
+        members = self.member.view.members
+        return any(member.ref == self.ref and member.draining for member in members)
 
     # --- lives ------------------------------------------------------------------------------
 

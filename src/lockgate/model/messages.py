@@ -35,6 +35,8 @@ class NodeReport(Value, frozen=True, tag=True):
     beat: int
     maintainers: tuple[MaintainerStatus, ...]
     dispatchers: int
+    draining: bool = False
+    """It knew by the metastore's word that it is to be emptied when it said so."""
 
 
 class Bootstrap(Value, frozen=True, tag=True):

@@ -64,6 +64,7 @@ MESSAGES: Final[tuple[m.Message, ...]] = (
             MaintainerStatus("bills", 8, Phase.LOADING),
         ),
         12,
+        True,
     ),
     m.Bootstrap("orders", 7, _REF),
     m.BootstrapReply("orders", 7, _REF, STATUSES),

@@ -14,10 +14,11 @@ The metastore shows a draining member as such to everybody. Maintainers then mov
 dispatchers away; the coordinator moves the maintainers (`Care.empty_draining_nodes`).
 
 Only the node's own word counts, and only a word that is younger than the record: a report that
-was on its way when the drain was asked for says nothing about what was started since. Two
-things make it younger: its number is above all that were seen when the record landed, and a
-lease's time has passed since, in which every living node has renewed and learned of the drain.
-Should something arrive at the node after that all the same, it is DRAINING again.
+was on its way when the drain was asked for says nothing about what was started since, and it may
+have been on its way for long, to a coordinator that was paused. No number and no clock tells. So
+the node says itself that it knew of the drain when it spoke. And a lease's time must have passed,
+in which every other living node has renewed and learned of it, too. Should something arrive at the
+node after that all the same, it is DRAINING again.
 """
 
 from collections.abc import Callable, Iterable
@@ -39,13 +40,13 @@ class Drains:
         self._writer = writer
         self._roster = roster
         self._lease_ms = lease_ms
-        self._known_since: dict[NodeRef, tuple[int, Millis]] = {}
-        """Of each durable drain: the last report's number and the time when that was learned."""
+        self._known_since: dict[NodeRef, Millis] = {}
+        """Of each durable drain: the time when that was learned."""
 
     def resume(self, now: Millis) -> None:
-        """After a takeover: every report to this coordinator is younger than these records."""
+        """After a takeover: these records are durable."""
         for record in self.decided.values():
-            self._known_since[record.node] = (-1, now)
+            self._known_since[record.node] = now
 
     def includes(self, ref: NodeRef) -> bool:
         """True for a life of a node that is being emptied, or is empty and stays so."""
@@ -57,7 +58,7 @@ class Drains:
         record = DrainRecord(ref)
 
         def recorded() -> None:
-            self._known_since[ref] = (self._roster.beat(ref), clock())
+            self._known_since[ref] = clock()
             then()
 
         self.decided[record.id] = record
@@ -74,8 +75,7 @@ class Drains:
             self._turn(record, DrainState.DRAINED)
 
     def _is_younger(self, now: Millis, report: NodeReport) -> bool:
-        beat, since = self._known_since[report.node]
-        return report.beat > beat and now - since >= self._lease_ms
+        return report.draining and now - self._known_since[report.node] >= self._lease_ms
 
     def _turn(self, record: DrainRecord, state: DrainState) -> None:
         if record.state is not state:
