@@ -10,7 +10,7 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any, Final
 
-from lockgate.core.lake.tender import Tender
+from lockgate.core.lake.drops import Drops
 from lockgate.endpoints.delta import compact as compacting
 from lockgate.endpoints.delta.compact import Compacted
 from lockgate.endpoints.delta.layered import Drained, LayeredTable
@@ -128,7 +128,7 @@ def _listen(story: Story) -> None:
     if _story:
         return
     _story.append(story)
-    begin, post, ask, drop = LakeHost.__init__, LakeHost.post, LakeHost.ask, Tender._drop
+    begin, post, ask, drop = LakeHost.__init__, LakeHost.post, LakeHost.ask, Drops.decide
 
     @wraps(begin)
     def beginning(self: LakeHost, *args: Any) -> None:
@@ -160,9 +160,9 @@ def _listen(story: Story) -> None:
         return ask(self, verb, timeout_s)
 
     @wraps(drop)
-    def dropped(self: Tender, verb: DropTable) -> None:
+    def dropped(self: Drops, verb: DropTable) -> None:
         drop(self, verb)
-        for entry in self.book:
+        for entry in self._book:
             if any(one.request == verb.request and one.deadline is not None for one in entry.drops):
                 story.tell("waits", table=entry.table, request=verb.request)
 
@@ -170,7 +170,7 @@ def _listen(story: Story) -> None:
         (LakeHost, "__init__", beginning),
         (LakeHost, "post", posted),
         (LakeHost, "ask", asked),
-        (Tender, "_drop", dropped),
+        (Drops, "decide", dropped),
     ):
         setattr(owner, name, now)
 
