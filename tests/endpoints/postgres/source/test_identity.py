@@ -22,4 +22,9 @@ def test_a_database_is_known_whoever_asks_and_from_every_other(
             connection.execute("CREATE ROLE nobody_much")
             connection.execute("SET LOCAL ROLE nobody_much")
             assert identity(connection) in found
+            connection.execute("RESET ROLE")
+            connection.execute("REVOKE EXECUTE ON FUNCTION pg_control_system FROM PUBLIC")
+            connection.execute("SET LOCAL ROLE nobody_much")
+            assert identity(connection) == ""
+            connection.rollback()
     assert len(found) == 4

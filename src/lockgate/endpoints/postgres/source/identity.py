@@ -4,11 +4,13 @@ The server's own number is made with its files and goes with them, to a standby 
 a log may be decoded for one database of a server.
 """
 
+import contextlib
 from typing import Final
 
 import psycopg
 
 from lockgate.endpoints.postgres.faults import faults
+from lockgate.model.errors import MissingPrivilege
 
 __all__ = ["identity"]
 
@@ -20,8 +22,12 @@ SELECT system.system_identifier || '/' || own.oid
 
 
 def identity(connection: psycopg.Connection) -> str:
-    """Of the log of the database that this connection is to."""
-    with faults(object_=connection.info.dbname, operation="identify a source"):
+    """Of the log of the database that this connection is to. Empty where the role may not ask:
+    everybody may, unless somebody has revoked it. In autocommit."""
+    row = None
+    with (
+        contextlib.suppress(MissingPrivilege),
+        faults(object_=connection.info.dbname, operation="identify a source"),
+    ):
         row = connection.execute(_IDENTITY).fetchone()
-    assert row is not None
-    return f"postgres:{row[0]}"
+    return f"postgres:{row[0]}" if row else ""
