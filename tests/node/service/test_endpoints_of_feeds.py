@@ -36,7 +36,7 @@ def test_a_feed_is_not_created_on_an_endpoint_that_is_another_by_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pair.at_source("CREATE TABLE a (id int PRIMARY KEY)")
-    monkeypatch.setattr(planning, "refuse_if_unfit", lambda *_: meanwhile(service, pair))
+    monkeypatch.setattr(planning, "refuse_if_unfit", lambda *_: meanwhile(service, pair) or ())
     with pytest.raises(Conflict, match="changed or removed"):
         service.create_feed(CONFIG, "me")
     assert service.feeds() == []

@@ -40,6 +40,9 @@ class LakeTable(Value, frozen=True):
 Born = Mapping[TableId, LakeTable]
 """By the tables' names at the source."""
 
+_NOTHING_TOLD = (NotFound, ObjectMissing, TableDead, FileCorrupt)
+"""Of a table that is gone, or whose log is damaged, nobody can say whose it was. It is nobody's."""
+
 
 class SinkTables:
     """Of one feed of one home, which its birth tells from the others."""
@@ -134,7 +137,7 @@ class SinkTables:
     def check_source(self, name: TableId, incarnation: int) -> None:
         """Conflict when this incarnation of a table lives, and is of another source."""
         place = self.lake.place(name, incarnation)
-        with contextlib.suppress(NotFound, ObjectMissing, TableDead):
+        with contextlib.suppress(*_NOTHING_TOLD):
             stable = FencedTable.open(place.child(STABLE))
             if not stable.look().dead:
                 self.origin().check(stable.notes, place.label)
@@ -153,7 +156,7 @@ class SinkTables:
             place = self.lake.place(name, incarnation)
             if incarnation == number or is_buried(place):
                 continue
-            with contextlib.suppress(NotFound, ObjectMissing, TableDead):
+            with contextlib.suppress(*_NOTHING_TOLD):
                 stable = FencedTable.open(place.child(STABLE))
                 if not stable.look().dead:
                     origin.check(stable.notes, place.label)
