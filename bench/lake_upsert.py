@@ -36,6 +36,7 @@ QUICK: Final = 20
 EVENLY, CLUSTERED = "evenly", "in a tenth"
 OURS, MERGES = "Lockgate", ("delta-rs merge", "delta-rs merge, streamed")
 RATE = "rate, by that of delta-rs"
+FIRST_RATE = f"the first round, {RATE}"
 BYTES = "in a tenth, bytes written, by those of evenly"
 ABOVE = "in a tenth, time above a tenth of that of evenly"
 
@@ -85,13 +86,14 @@ class Trial:
         self.directory, self.warm, self.base = directory, warm, base
         self.count, self.share, self.runs = count, share, runs
         self.taken: dict[str, list[Upsert]] = {}
+        self.first: dict[str, Upsert] = {}
         self._found: dict[int, tuple[int, int]] = {}
 
     def run(self, ways: Sequence["Way"]) -> None:
         """Small tables first, and once as large as all, so that everybody is warm; then in turns.
 
-        The rows are compared each time. Without the round that does not count, the first of those
-        that do takes twice as long as the others, and the median of five is one of the slow ones.
+        The rows are compared each time. The first round of full size takes everybody longer than
+        those after it, so it is told by itself.
         """
         from bench.rig.lake_rows import changes
 
@@ -106,6 +108,8 @@ class Trial:
                 took = peer.upsert(given)
                 if number:
                     self.taken.setdefault(peer.name, []).append(took)
+                else:
+                    self.first[peer.name] = took
                 self._compare(number, peer.digest())
 
     def _compare(self, number: int, rows: tuple[int, int]) -> None:
@@ -133,12 +137,15 @@ def _figures(trial: Trial) -> tuple[Figure, ...]:
     taken, files = trial.taken, trial.base.files
     spent = {name: statistics.median(run.seconds for run in runs) for name, runs in taken.items()}
     merge = min(spent[name] for name in MERGES)
+    first = min(trial.first[name].seconds for name in MERGES)
     out = [
         Figure("changes", trial.count, "rows"),
         Figure("table", round(sum(file.bytes for file in files) / 1e6, 1), "MB"),
         Figure("table, files", len(files), ""),
         *(seconds(name, value) for name, value in spent.items()),
         Figure(RATE, round(merge / spent[OURS], 3), ""),
+        *(seconds(f"{name}, the first round", run.seconds) for name, run in trial.first.items()),
+        Figure(FIRST_RATE, round(first / trial.first[OURS].seconds, 3), ""),
     ]
     for name, runs in taken.items():
         out += [
