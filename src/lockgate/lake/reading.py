@@ -17,13 +17,23 @@ conditions on the key at most, and the other question was answered before Spark 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockgate.endpoints.delta.changes import OP, POSITION, PUT, SEQ, WIPE, ingest_schema, window
+from lockgate.endpoints.delta.changes import (
+    OP,
+    POSITION,
+    PUT,
+    SEQ,
+    WIPE,
+    in_order,
+    ingest_schema,
+    window,
+)
 from lockgate.endpoints.delta.faults import FileCorrupt
-from lockgate.endpoints.delta.files import read_file
+from lockgate.endpoints.delta.files import DataFile, read_file
 from lockgate.endpoints.delta.lake import INGEST, STABLE, Lake
 from lockgate.endpoints.delta.layered import LayeredTable, Snapshot
 from lockgate.endpoints.delta.place import Place
@@ -141,29 +151,35 @@ def frame_at(
 def _merged(
     spark: "SparkSession", layered: LayeredTable, seen: Snapshot, schema: pa.Schema
 ) -> "DataFrame":
-    # Conditions are SQL and hints are words: Spark's functions are of one kind of session each.
-    stable = frame_of(spark, layered.place.child(STABLE), seen.stable, schema)
+    # Conditions are methods and SQL, hints are words: Spark's functions are of one kind of session.
     if not seen.ingest:
-        return stable
-    place = layered.place.child(f"{INGEST}{layered.home}")
-    known = _Known(place, seen, layered.key)
-    ingest = frame_of(spark, place, seen.ingest, ingest_schema(schema))
-    ingest = ingest.where(f"{POSITION} > {seen.drained} AND {POSITION} <= {seen.position}")
-    ingest = ingest.where(f"{SEQ} > {known.wiped_at}")
-    if known.wiped_at >= 0:
-        stable = stable.where("false")
+        return frame_of(spark, layered.place.child(STABLE), seen.stable, schema)
+    layer = f"{INGEST}{layered.home}"
+    known = _Known(layered.place.child(layer), seen, layered.key)
+    form, ingest = ingest_schema(schema), _below(layer, seen.ingest)
+    stable = _below(STABLE, seen.stable) if known.wiped_at < 0 else []
+    keys = frame_of(spark, layered.place, ingest, form).where(known.counts)
+    rows = frame_of(spark, layered.place, [*stable, *ingest], form)
+    rows = rows.where(f"{SEQ} IS NULL OR ({OP} = '{PUT}' AND {known.counts})")
     if known.doubled:
-        ingest = ingest.dropDuplicates([SEQ])
+        once = rows.where(f"{SEQ} IS NOT NULL").dropDuplicates([SEQ])
+        rows = rows.where(f"{SEQ} IS NULL").unionByName(once)
     if known.superseded is not None:
         # In one partition: some sessions, our own among them, make a task of every row.
         numbers = spark.createDataFrame(pa.table({SEQ: known.superseded})).coalesce(1)
-        ingest = ingest.join(numbers.hint("broadcast"), SEQ, "left_anti")
-    keys = ingest.select(*quoted(only(schema, layered.key, layered.label)))
-    if sum(file.rows for file in seen.ingest) <= KEYS_SENT_MAX:
-        keys = keys.hint("broadcast")
-    kept = stable.join(keys, layered.key, "left_anti")
-    names = quoted(schema)
-    return kept.select(*names).unionByName(ingest.where(f"{OP} = '{PUT}'").select(*names))
+        rows = rows.join(numbers.hint("broadcast"), SEQ, "left_anti")
+    if stable:
+        names = quoted(only(schema, layered.key, layered.label))
+        keys = keys.select(*names)
+        if sum(file.rows for file in seen.ingest) <= KEYS_SENT_MAX:
+            keys = keys.hint("broadcast")
+        conditions = [rows[SEQ].isNull(), *(rows[name] == keys[name] for name in names)]
+        rows = rows.join(keys, conditions, "left_anti")
+    return rows.select(*quoted(schema))
+
+
+def _below(layer: str, files: Sequence[DataFile]) -> list[DataFile]:
+    return [msgspec.structs.replace(file, path=f"{layer}/{file.path}") for file in files]
 
 
 class _Known:
@@ -172,15 +188,25 @@ class _Known:
     def __init__(self, place: Place, seen: Snapshot, key: Sequence[str]) -> None:
         columns = [*key, POSITION, SEQ, OP]
         parts = [read_file(place, f.path, columns).select(columns) for f in seen.ingest]
-        changes = pa.concat_tables(parts)
-        changes = window(changes, seen.drained, seen.position)
+        found = pa.concat_tables(parts)
+        changes = window(found, seen.drained, seen.position)
         wipes = changes.filter(pc.equal(changes[OP], WIPE))[SEQ]
         self.wiped_at: int = pc.max(wipes).as_py() if len(wipes) else -1
         """The number of the last wipe; -1 when there is none."""
-        changes = changes.filter(pc.greater(changes[SEQ], self.wiped_at)).sort_by(SEQ)
+        if self.wiped_at >= 0:
+            changes = changes.filter(pc.greater(changes[SEQ], self.wiped_at))
+        self.counts = "true"
+        """Which changes count, as SQL: all of them, mostly."""
+        if changes.num_rows < found.num_rows:
+            self.counts = (
+                f"{POSITION} > {seen.drained} AND {POSITION} <= {seen.position}"
+                f" AND {SEQ} > {self.wiped_at}"
+            )
+        changes = in_order(changes)
         self.superseded: Any = _superseded(changes, key)
         """The numbers of changes that later ones of the same key replace; None for none."""
-        self.doubled = pc.count_distinct(changes[SEQ]).as_py() < changes.num_rows
+        numbers = np.asarray(changes[SEQ])
+        self.doubled = bool(np.any(numbers[1:] == numbers[:-1]))
         """A change is there twice, under its one number. Nobody lands one so; read it as one."""
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "PUT",
     "SEQ",
     "WIPE",
+    "in_order",
     "ingest_schema",
     "known",
     "last_states",
@@ -74,11 +75,17 @@ def window(changes: pa.Table, after: Position, upto: Position) -> pa.Table:
     return changes if pc.all(inside, min_count=0).as_py() else changes.filter(inside)
 
 
-def last_states(changes: pa.Table, key: list[str]) -> tuple[pa.Table, bool]:
-    """The last change of every key; and whether the table was wiped before them."""
+def in_order(changes: pa.Table) -> pa.Table:
+    """The changes by their numbers."""
     seqs = np.asarray(changes[SEQ])
     if np.any(seqs[1:] < seqs[:-1]):  # files are mostly listed in their order
         changes = changes.take(pa.array(np.argsort(seqs, kind="stable")))
+    return changes
+
+
+def last_states(changes: pa.Table, key: list[str]) -> tuple[pa.Table, bool]:
+    """The last change of every key; and whether the table was wiped before them."""
+    changes = in_order(changes)
     wipes = np.flatnonzero(np.asarray(pc.equal(changes[OP], WIPE)))
     wiped = len(wipes) > 0
     if wiped:
