@@ -234,6 +234,20 @@ def test_what_becomes_of_the_tables_can_be_changed_while_it_waits_for_somebody()
     assert keeping.verdicts() == keeping.verdicts("now") == [BEGUN, MoveVerdict.DONE]
 
 
+def test_what_has_become_of_the_tables_cannot_be_changed_any_more() -> None:
+    keeping = Keeping(SWITCHED)
+    keeping.command(Command.COMPLETE, disposal=Disposal.KEEP)
+    keeping.until(Step.CLEAN)
+    keeping.end(StepOutcome.REFUSED)
+    keeping.record_lands()
+    keeping.command(Command.COMPLETE, "dropped now", disposal=Disposal.DROP)
+    assert keeping.verdicts("dropped now") == [MoveVerdict.BUSY]
+    keeping.command(Command.COMPLETE, "as before", disposal=Disposal.KEEP)
+    assert keeping.record_lands().order.disposal is Disposal.KEEP
+    keeping.through()
+    assert keeping.verdicts("as before") == [BEGUN, MoveVerdict.DONE]
+
+
 # --- the end ----------------------------------------------------------------------------------
 
 

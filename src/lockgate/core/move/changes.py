@@ -31,6 +31,7 @@ __all__ = [
     "finished",
     "giving",
     "is_acting",
+    "is_disposed_of",
     "opened",
     "other_first",
     "troubled",
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 _ACTING: Final = frozenset({StepState.RUNNING, StepState.UNDOING})
+_DISPOSING: Final = frozenset({Step.DISPOSE, Step.DROP_COPIES})
 _TOUCHED: Final = frozenset({StepState.RUNNING, StepState.DONE})
 
 
@@ -54,6 +56,11 @@ def _at(record: MoveRecord) -> int:
 def is_acting(record: MoveRecord) -> bool:
     """A step is to be done or undone."""
     return any(one.state in _ACTING for one in record.steps)
+
+
+def is_disposed_of(record: MoveRecord) -> bool:
+    """The tables of a complete or a cancel are what they are to become."""
+    return any(one.step in _DISPOSING and one.state is StepState.DONE for one in record.steps)
 
 
 def current(record: MoveRecord) -> StepRecord:

@@ -17,8 +17,9 @@ one that is under way already, and waits for it.
 import enum
 from typing import Final, NamedTuple
 
+from lockgate.core.move.changes import is_disposed_of
 from lockgate.core.move.requests import has_room
-from lockgate.core.move.words import busy, done, lost_traffic, lost_without
+from lockgate.core.move.words import busy, disposed_of, done, lost_traffic, lost_without
 from lockgate.model.move_instructions import MoveVerdict
 from lockgate.model.moves import Command, MoveOrder, MoveRecord, MoveTrouble, Side
 
@@ -87,7 +88,8 @@ class Meanwhile(enum.Enum):
     JOIN = "join"
     """It is the same one."""
     ANEW = "anew"
-    """It is the same one with something else to be done at its end, and that waits for somebody."""
+    """It is the same one with something else to become of the tables, which nothing has become of
+    yet, and it waits for somebody."""
     SUPERSEDE = "supersede"
     """It takes the place of the one that is under way."""
     GIVE_UP = "give-up"
@@ -112,6 +114,8 @@ def meanwhile(record: MoveRecord, order: MoveOrder) -> tuple[Meanwhile, MoveTrou
         or under_way.lost is not None
     ):
         return Meanwhile.JOIN, why
+    if is_disposed_of(record):
+        return Meanwhile.BUSY, disposed_of(under_way)
     if record.stuck:
         return Meanwhile.ANEW, why
     what = f"{under_way.command.value} is under way, to {under_way.disposal.value} the tables"

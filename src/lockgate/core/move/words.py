@@ -11,6 +11,7 @@ __all__ = [
     "LOST",
     "UNKNOWN_TROUBLE",
     "busy",
+    "disposed_of",
     "done",
     "flip_detail",
     "late",
@@ -51,6 +52,15 @@ def busy(record: MoveRecord) -> MoveTrouble:
             f"{command} waits for somebody to act", f"act, and ask for {command} again"
         )
     return MoveTrouble(f"{command} is under way", "ask again when it is over")
+
+
+def disposed_of(order: MoveOrder) -> MoveTrouble:
+    """It is too late for something else to become of the tables."""
+    command, became = order.command.value, order.disposal.value
+    return MoveTrouble(
+        f"the tables were disposed of already, as {command} was asked to: {became}",
+        f"ask for {command} as before",
+    )
 
 
 def lost_traffic(lost: Side) -> MoveTrouble:
