@@ -36,6 +36,7 @@ def order(command: Command, timeout_s: float = 30.0, **fields: Any) -> MoveOrder
 SWITCH = order(Command.SWITCH)
 REVERSE = order(Command.REVERSE)
 CANCEL = order(Command.CANCEL, disposal=Disposal.DROP)
+DROP = order(Command.COMPLETE, disposal=Disposal.DROP)
 RENAME = order(Command.COMPLETE, disposal=Disposal.RENAME)
 
 

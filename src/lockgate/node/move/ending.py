@@ -8,15 +8,16 @@ cancel     the feed stops, its tokens void; it is removed; only then are the cop
 import contextlib
 
 from lockgate.endpoints.postgres.connect import connect
-from lockgate.endpoints.postgres.cutover.checks import complete_findings
+from lockgate.endpoints.postgres.cutover.checks import complete_findings, followed_findings
 from lockgate.endpoints.postgres.cutover.clean import clean
 from lockgate.endpoints.postgres.cutover.dispose import drop, rename
 from lockgate.endpoints.postgres.cutover.guards import guard
 from lockgate.endpoints.postgres.ddl import log as ddl_log
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.endpoints.postgres.source.slot import lsn_text
-from lockgate.model.errors import Conflict, MissingPrivilege, Transient
+from lockgate.model.errors import Conflict, LockgateError, MissingPrivilege, Transient
 from lockgate.model.feeds import FeedState
+from lockgate.model.findings import Finding
 from lockgate.model.ids import FeedId
 from lockgate.model.moves import Command, Disposal, Side
 from lockgate.model.positions import Position
@@ -51,7 +52,11 @@ def check_complete(job: Job) -> Done:
     disposal = job.run.order.disposal
     own = [each for each in (feed, job.facts.frozen) if each]
     found = complete_findings(job.url(Side.SOURCE), job.tables, disposal, own=own)
-    warned = refuse_if_wrong(found, job.entry.move)
+    said = [
+        refuse_if_wrong(found, job.entry.move),
+        refuse_if_wrong(_followers(job, Side.SOURCE, job.tables), job.entry.move),
+    ]
+    warned = "; ".join(filter(None, said))
     return Done(warned or f"{len(job.tables)} tables can be {_past(disposal)}")
 
 
@@ -96,7 +101,7 @@ def _run_to(job: Job, sink: PostgresSink) -> Position:
         stands = sink.stands(feed)
         return stands is not None and stands.exactly(upto)
 
-    job.wait(is_there, f"the feed {feed} has not run out yet")
+    job.wait_applied(is_there, f"the feed {feed} has not run out yet", feed)
     return upto
 
 
@@ -120,6 +125,7 @@ def dispose_(job: Job) -> Done:
     disposal = job.run.order.disposal
     if disposal is Disposal.KEEP:
         return Done(f"{len(job.tables)} tables are kept, closed for writers")
+    refuse_if_wrong(_followers(job, Side.SOURCE, job.tables), job.entry.move)
     way = rename if disposal is Disposal.RENAME else drop
     return Done("; ".join(way(job.url(Side.SOURCE), job.mark, job.tables)))
 
@@ -155,8 +161,20 @@ def _remove_log(job: Job, side: Side) -> None:
 
 
 def check_cancel(job: Job) -> Done:
-    """There is nothing to refuse: traffic is at the source, which the record knows."""
-    return Done(f"{len(_copies(job))} copies of tables at {job.name(Side.TARGET)}")
+    """Traffic is at the source, which the record knows; but others may follow the copies."""
+    copies, found = _copies(job), list[Finding]()
+    with contextlib.suppress(LockgateError):  # a side that is away is waited for by what follows
+        found = _followers(job, Side.TARGET, copies)
+    warned = refuse_if_wrong(found, job.entry.move)
+    return Done(warned or f"{len(copies)} copies of tables at {job.name(Side.TARGET)}")
+
+
+def _followers(job: Job, side: Side, tables: list[TableName]) -> list[Finding]:
+    """Whom it would hurt that these tables are disposed of. It is asked for before anything is
+    done, and once more right before they go: somebody may have come meanwhile."""
+    own = job.feeds.publications(job.facts.feed, job.facts.frozen)
+    stays = job.run.order.disposal is Disposal.KEEP
+    return followed_findings(job.url(side), tables, own, stays=stays)
 
 
 def stop(job: Job) -> Done:
@@ -178,6 +196,7 @@ def drop_copies(job: Job) -> Done:
     copies = _copies(job)
     if job.run.order.disposal is Disposal.KEEP or not copies:
         return Done(f"{len(copies)} copies are kept")
+    refuse_if_wrong(_followers(job, Side.TARGET, copies), job.entry.move)
     return Done("; ".join(drop(job.url(Side.TARGET), job.mark, copies, made=job.facts.made)))
 
 

@@ -21,6 +21,7 @@ from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import Conflict, EndpointRefused, ObjectMissing, StaleOwner, Transient
 from lockgate.model.events import PauseFeed, ResumeFeed
 from lockgate.model.feed_config import FeedConfig
+from lockgate.model.feed_status import FeedStatus
 from lockgate.model.feeds import FeedState
 from lockgate.model.findings import Finding
 from lockgate.model.ids import SEQ_MAX, FeedId, Token
@@ -75,9 +76,17 @@ class MoveFeeds:
     """What moves ask of feeds. On the coordinator's node."""
 
     def __init__(
-        self, stores: Stores, contexts: Contexts, cluster: Cluster, keeper: Keeper, home: str
+        self,
+        stores: Stores,
+        contexts: Contexts,
+        cluster: Cluster,
+        keeper: Keeper,
+        home: str,
+        status: Callable[[FeedId], FeedStatus],
     ) -> None:
+        """`status` is what people are told of a feed."""
         self._stores = stores
+        self._status = status
         self._contexts = contexts
         self._cluster = cluster
         self._keeper = keeper
@@ -87,6 +96,11 @@ class MoveFeeds:
 
     def entry(self, feed: FeedId) -> FeedEntry | None:
         return self._stores.feeds.read(feed)
+
+    def publications(self, *feeds: FeedId) -> list[str]:
+        """What carries their tables at their sources."""
+        found = [self.entry(feed) for feed in feeds if feed]
+        return [entry.publication for entry in found if entry is not None]
 
     def record(self, feed: FeedId) -> FeedRecord | None:
         """As the coordinator has it; None too for one that is removed."""
@@ -123,6 +137,17 @@ class MoveFeeds:
             why = record.error.partition(HINT)[0]
             return f"the feed is {record.state.value}" + (f": {why}" if why else "")
         return ""
+
+    def error(self, feed: FeedId) -> str:
+        """What keeps the feed, whether it tries again or not; empty when nothing does."""
+        return "" if self.entry(feed) is None else self._status(feed).error
+
+    def refuse_if_failed(self, feed: FeedId) -> None:
+        """Raise Conflict when the feed applies nothing more until somebody acts."""
+        record = self.record(feed)
+        if record is not None and record.state is FeedState.FAILED:
+            hint = f"see `lockgate feed status {feed}` for what is to be done"
+            raise Conflict(self.trouble(feed), object_=feed, hint=hint)
 
     def sink(self, feed: FeedId) -> PostgresSink:
         """Where the feed ends. To be used as a context."""

@@ -8,6 +8,7 @@ from lockgate.endpoints.postgres.cutover.row import MoveMark
 from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.errors import Conflict, Transient
 from lockgate.model.findings import Finding, Severity
+from lockgate.model.ids import FeedId
 from lockgate.model.move_instructions import RunStep
 from lockgate.model.moves import MoveFacts, Side
 from lockgate.model.tables import TableName, parse_table
@@ -18,12 +19,20 @@ from lockgate.store.moves import MoveEntry
 __all__ = ["Done", "Job", "Stopped", "refuse_if_wrong"]
 
 POLL_S: Final = 0.02
+LOOK_S: Final = 0.3
+"""So often it is looked whether a feed that is waited for still runs. That asks the metastore."""
 UNBOUNDED_S: Final = 3600.0
 """What a step gets that may take as long as it takes. Then it is tried again."""
 
 
 class Stopped(Exception):
     """Nobody waits for this attempt any more."""
+
+
+class NotInTime(Transient):
+    """What was waited for was not so when the step's time was over."""
+
+    code = "not-in-time"
 
 
 class Done(NamedTuple):
@@ -90,16 +99,38 @@ class Job:
             raise Stopped
 
     def wait(self, done: Callable[[], bool], what: str, hint: str = "") -> None:
-        """Until it is so. Transient when it is not in time."""
+        """Until it is so. NotInTime when it is not in time."""
         while not done():
             self.check()
             if not self.left_s:
-                raise Transient(
+                raise NotInTime(
                     f"not in time: {what}",
                     object_=self.entry.move,
                     hint=hint or "it is tried again; or take a greater --timeout",
                 )
             time.sleep(min(POLL_S, self.left_s or POLL_S))
+
+    def wait_applied(self, done: Callable[[], bool], what: str, feed: FeedId) -> None:
+        """The same for what a feed is to apply. Conflict when it has failed: then nothing comes any
+        more. Who has waited in vain is told what keeps the feed."""
+        look_s = time.monotonic() + LOOK_S
+
+        def is_done() -> bool:
+            nonlocal look_s
+            if done():
+                return True
+            if time.monotonic() >= look_s:
+                look_s = time.monotonic() + LOOK_S
+                self.feeds.refuse_if_failed(feed)
+            return False
+
+        try:
+            self.wait(is_done, what)
+        except (Stopped, NotInTime):
+            if why := self.feeds.error(feed):
+                hint = f"see `lockgate feed status {feed}` for what is to be done"
+                raise NotInTime(f"{what}: {why}", object_=feed, hint=hint) from None
+            raise
 
     # --- hooks ------------------------------------------------------------------------------------
 

@@ -182,7 +182,14 @@ class NodeService(Verbs):
         hook = partial(hook_named, config)
         self._move_hosts = MoveHosts(
             stores,
-            MoveFeeds(stores, contexts, self._cluster, self._keeper, installation),
+            MoveFeeds(
+                stores,
+                contexts,
+                self._cluster,
+                self._keeper,
+                installation,
+                self._statuses.one,
+            ),
             lambda: self._cluster.leads,
             hook,
         )

@@ -11,6 +11,7 @@ from lockgate.endpoints.postgres.cutover import (
     complete_findings,
     create_findings,
     flip_findings,
+    followed_findings,
     guard,
     seal,
 )
@@ -307,6 +308,26 @@ def test_what_uses_a_table_follows_a_rename_and_is_in_the_way_of_a_drop(switched
     dropped = [e for e in switched.completed(Disposal.DROP) if e.code == "dependent"]
     assert {each.severity for each in dropped} == {Severity.ERROR}
     assert len(dropped) == len(renamed) == 2
+
+
+def test_tables_that_others_follow(pair: Pair) -> None:
+    def followers(own: Sequence[str] = (), *, stays: bool = False) -> list[tuple[str, Severity]]:
+        found = followed_findings(pair.source, [T], own, stays=stays)
+        assert all(each.code == "followed" and each.object == "t" for each in found)
+        return [(each.what.split(":")[0].split(",")[0], each.severity) for each in found]
+
+    assert followers() == []
+    pair.here.execute("CREATE PUBLICATION lockgate_ours FOR TABLE t")
+    pair.here.execute("CREATE PUBLICATION lockgate_shop FOR TABLE t")
+    pair.here.execute("CREATE PUBLICATION theirs FOR TABLE t")
+    ours, theirs = "a feed of Lockgate follows it", "the publication theirs has it"
+    assert followers(["lockgate_ours"]) == [(ours, Severity.ERROR), (theirs, Severity.WARNING)]
+    assert followers(["lockgate_ours"], stays=True) == [
+        (ours, Severity.WARNING),
+        (theirs, Severity.WARNING),
+    ]
+    pair.here.execute("DROP PUBLICATION lockgate_shop, theirs, lockgate_ours")
+    assert followers() == []
 
 
 def test_an_old_name_that_came_meanwhile(switched: Pair) -> None:

@@ -39,6 +39,7 @@ from lockgate.endpoints.postgres.cutover.checks import (
     complete_findings,
     create_findings,
     flip_findings,
+    followed_findings,
 )
 from lockgate.endpoints.postgres.cutover.clean import clean
 from lockgate.endpoints.postgres.cutover.dispose import drop, rename
@@ -64,6 +65,7 @@ __all__ = [
     "create_findings",
     "drop",
     "flip_findings",
+    "followed_findings",
     "guard",
     "is_sealed",
     "look",

@@ -3,6 +3,7 @@
     create_findings     can these tables be moved, and moved back
     flip_findings       can the traffic change hands now
     complete_findings   can the tables that are left be disposed of as asked
+    followed_findings   does a feed of others follow tables that go
     closed_findings     does a guard keep others out, whoever's move that is
 
 A move needs of *both* sides what a feed needs of its source and of its target, because the way back
@@ -36,7 +37,13 @@ from lockgate.model.moves import Disposal
 from lockgate.model.secret import Secret
 from lockgate.model.tables import TableName
 
-__all__ = ["closed_findings", "complete_findings", "create_findings", "flip_findings"]
+__all__ = [
+    "closed_findings",
+    "complete_findings",
+    "create_findings",
+    "flip_findings",
+    "followed_findings",
+]
 
 Url = PostgresUrl | str | Secret
 
@@ -181,6 +188,22 @@ def complete_findings(
 
     label = PostgresUrl.parse(source).label
     return _distinct(_look(source, look))
+
+
+def followed_findings(
+    url: Url, tables: Sequence[TableName], own: Collection[str] = (), *, stays: bool = False
+) -> list[Finding]:
+    """Whether others than our `own` publications carry tables that are disposed of. One that
+    `stays` is kept as it is, and does not change any more. Raises what a server says: it is asked
+    in the middle of a command, too, where that is not a refusal."""
+    url = PostgresUrl.parse(url)
+    with (
+        connect(url, purpose="move test", autocommit=True) as connection,
+        faults(object_=url.label, operation="test"),
+    ):
+        cursor = connection.cursor()
+        found = relations(cursor, tables, skip_missing=True)
+        return list(looks.followed(cursor, found, own, stays=stays))
 
 
 def closed_findings(url: Url, tables: Sequence[TableName]) -> list[Finding]:

@@ -10,6 +10,7 @@ from lockgate.endpoints.postgres.cutover.relations import Relation
 from lockgate.endpoints.postgres.cutover.visit import clock_us
 from lockgate.endpoints.postgres.schema.identifiers import set_aside
 from lockgate.endpoints.postgres.sink.rows import Cursor
+from lockgate.endpoints.postgres.source.names import PREFIX
 from lockgate.model.findings import Finding
 from lockgate.model.ids import FeedId
 from lockgate.model.tables import TableName, quoted
@@ -18,6 +19,7 @@ __all__ = [
     "closed",
     "dependents",
     "fed",
+    "followed",
     "foreign_keys",
     "heirs",
     "held",
@@ -209,6 +211,40 @@ def fed(
             table,
             f"lockgate feed remove {feed}, and let it end in the new place when the move is over",
         )
+
+
+_FOLLOWED: Final = """
+SELECT p.pubname::text, min(c.oid::regclass::text), count(*)
+FROM pg_publication_tables p JOIN pg_namespace n ON n.nspname = p.schemaname
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
+WHERE c.oid = ANY (%s) AND p.pubname <> ALL (%s) GROUP BY 1 ORDER BY 1
+"""
+
+
+def followed(
+    cursor: Cursor, found: Sequence[Relation], own: Collection[str], *, stays: bool
+) -> Iterator[Finding]:
+    """Publications, but for our `own`, with tables that are disposed of. Where a feed of ours goes,
+    a table that is renamed or dropped here is renamed or dropped too; one that `stays` ceases to
+    change."""
+    for publication, table, count in cursor.execute(
+        _FOLLOWED, (_oids(found), list(own))
+    ).fetchall():
+        more = f" (and {count - 1} more)" if count > 1 else ""
+        if not publication.startswith(PREFIX):
+            what = f"the publication {publication} has it{more}: nothing comes by it any more"
+            yield warning("followed", what, table, "have its readers follow the new place")
+            continue
+        what = f"a feed of Lockgate follows it{more}, by the publication {publication}"
+        hint = (
+            "remove that feed (lockgate feed list), and let it begin at the new place; if it is "
+            f"long gone: DROP PUBLICATION {quoted(publication)}"
+        )
+        if stays:
+            yield warning("followed", f"{what}, and gets nothing more", table, hint)
+        else:
+            what = f"{what}, and its copy would be renamed or dropped with it"
+            yield error("followed", what, table, f"{hint}; or keep the tables: --keep")
 
 
 def held(cursor: Cursor, found: Sequence[Relation]) -> Iterator[Finding]:
