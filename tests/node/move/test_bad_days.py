@@ -17,6 +17,7 @@ from lockgate.endpoints.postgres.cutover import guards
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.model.errors import Conflict, EndpointRefused, LockgateError, OutcomeUnknown
+from lockgate.model.feed_config import read_config
 from lockgate.model.hook_config import HookConfig
 from lockgate.model.move_config import MoveConfig
 from lockgate.model.moves import Command, MoveOrder, MoveState
@@ -30,6 +31,7 @@ from tests.support.databases import fresh_database
 from tests.support.feeds import Pair
 from tests.support.moves import (
     CANCEL,
+    DROP,
     ORDERS,
     RENAME,
     REVERSE,
@@ -100,6 +102,20 @@ class Bad(NamedTuple):
         """How it is when nothing is under way any more."""
         until(lambda: not self.service.moves.one("orders").step, SOON_S, 0.1)
         return self.state()
+
+    @contextlib.contextmanager
+    def reader(self, source: str, target: str) -> Iterator[None]:
+        """While a feed of people's own takes the table to another one."""
+        told = {"name": "reader", "source": source, "target": target}
+        names = {"tables": ["public.orders"], "rename": {"public.orders": "public.beside"}}
+        self.service.create_feed(read_config(told | names), "test")
+        try:
+            yield
+        finally:
+            self.service.remove_feed("reader", "test")
+            until(lambda: "reader" not in [each.name for each in self.service.feeds()], SOON_S, 0.1)
+            at = self.pair.at_target if target == "copy" else self.pair.at_source
+            at("DROP TABLE beside")
 
     def goes_on(self) -> None:
         """It is as before: what is written at the source comes to the target."""
@@ -249,6 +265,7 @@ def test_the_targets_disk_is_full_in_the_middle_of_a_switch(bad: Bad) -> None:
             )
         asking.ended()
         assert isinstance(asking.error, RolledBack), (asking.verdict, asking.error)
+        assert "No space left" in str(asking.error), "people are told what keeps the feed"
         assert bad.rests() == (MoveState.RUNNING, "source")
         pair.at_source("INSERT INTO orders (note) VALUES ('while it is full')")
         disk.resize("64m")
@@ -304,6 +321,25 @@ def test_an_old_name_that_is_in_use_is_refused_and_the_move_is_as_it_was(bad: Ba
     bad.pair.at_target("INSERT INTO orders (note) VALUES ('goes back')")
     until(lambda: "goes back" in notes(bad.pair.source), SOON_S, 0.1)
     assert bad.command(REVERSE) == "done"
+    bad.goes_on()
+
+
+@pytest.mark.parametrize("command", [RENAME, DROP, CANCEL])
+def test_tables_that_a_feed_follows_are_not_taken_from_under_it(
+    bad: Bad, command: MoveOrder
+) -> None:
+    """It would bring to its own target what becomes of them."""
+    ends = ("copy", "shop") if command is CANCEL else ("shop", "copy")
+    if command is not CANCEL:
+        assert bad.command(SWITCH) == "done"
+    before = bad.rests()
+    with bad.reader(*ends):
+        with pytest.raises(Conflict, match="a feed of Lockgate follows it") as refused:
+            bad.command(command)
+        assert "lockgate_reader" in refused.value.what
+        assert bad.rests() == before
+    if command is not CANCEL:
+        assert bad.command(REVERSE) == "done"
     bad.goes_on()
 
 

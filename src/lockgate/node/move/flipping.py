@@ -158,7 +158,7 @@ def catch_up(job: Job) -> Done:
             stands = sink.least_position(feed)
             return stands is not None and stands >= upto - 1
 
-        job.wait(is_level, f"{job.name(job.taking)} has not got everything yet")
+        job.wait_applied(is_level, f"{job.name(job.taking)} has not got everything yet", feed)
     return Done(f"{job.name(job.taking)} has everything that was written")
 
 
