@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from lockgate.endpoints.delta import fenced
 from lockgate.endpoints.delta.delete import delete
@@ -203,15 +203,19 @@ def test_of_a_file_that_cannot_be_flushed_nothing_is_committed(writer: Writer, d
     assert not list(Path(writer.table.place.url, "ingest-h").glob("*.parquet"))
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [DeltaError("No space left on device"), CommitFailedError("version 1 exists")],
+    ids=["a checkpoint finds no room", "the store was asked twice"],
+)
 def test_a_commit_after_which_something_fails_has_landed(
-    writer: Writer, monkeypatch: pytest.MonkeyPatch
+    writer: Writer, monkeypatch: pytest.MonkeyPatch, failure: DeltaError
 ) -> None:
-    """A checkpoint comes after the commit, and finds no room."""
     write = DeltaTable.create_write_transaction
 
     def commit_and_fail(*args: Any, **named: Any) -> None:
         write(*args, **named)
-        raise DeltaError("No space left on device")
+        raise failure
 
     with monkeypatch.context() as patched:
         patched.setattr(DeltaTable, "create_write_transaction", commit_and_fail)

@@ -1,9 +1,12 @@
-"""A drain is called done when all is in stable that was there when it began, and only then."""
+"""A drain is called done when all is in stable that was there when it began, and only then; a drop
+is never called undone that has landed."""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from lockgate.endpoints.delta.compact import Compacted
 from lockgate.endpoints.delta.files import live_files
@@ -14,11 +17,15 @@ from lockgate.model.errors import EndpointUnavailable
 from lockgate.model.ids import Token
 from lockgate.model.lake import WorkKind, WorkOutcome
 from lockgate.model.lake_instructions import RunWork
-from lockgate.node.lake.works import Workbench
+from lockgate.node.lake.works import Ended, Workbench
+from tests.support.bad_days import small_disk
 from tests.support.lakes import DISPATCHER, LEADER, ROWS, Writer
 
 T = "public.t"
 DRAIN = RunWork(1, WorkKind.DRAIN, T, 1, LEADER)
+KILL = RunWork(1, WorkKind.KILL, T, 1, LEADER)
+DELETE = RunWork(1, WorkKind.DELETE, T, 1, LEADER)
+LONG_S = 3600.0
 
 
 class Here:
@@ -119,3 +126,42 @@ def test_a_drain_is_done_whatever_comes_of_the_pruning(
 def _waiting(writer: Writer) -> int:
     writer.table.ingest.look()
     return len(live_files(writer.table.ingest.handle))
+
+
+# --- how a table ends -----------------------------------------------------------------------------
+
+
+def _run(place: Place, work: RunWork, retention_s: float = 0) -> Ended:
+    return Workbench(place, "h", Here(), retention_s).run(work, lambda: False)
+
+
+def test_a_drop_is_done_though_an_ingest_has_no_room_to_die(place: Place) -> None:
+    where = Lake(place).place(T, 1)
+    with small_disk(Path(where.url, "ingest-h"), "1m") as disk:
+        table = LayeredTable.create(where, "h", ROWS, ["id", "part"], LEADER, DISPATCHER)
+        disk.fill()
+        assert _run(place, KILL).outcome is WorkOutcome.DONE
+        assert table.stable.look().dead
+        assert not table.ingest.look().dead
+        assert _run(place, DELETE, LONG_S).outcome is WorkOutcome.FAILED
+        disk.clear()
+        assert _run(place, DELETE, LONG_S).outcome is WorkOutcome.HELD
+        assert table.ingest.look().dead, "its deletion begins with what was left"
+
+
+def test_a_drop_that_has_landed_and_cannot_be_seen_is_not_called_undone(
+    place: Place, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = DeltaTable.create_write_transaction
+    log = Path(writer.table.stable.place.url, "_delta_log")
+    strange = log / f"{2:020d}.json"
+
+    def commit_before_a_damaged_one(*args: Any, **named: Any) -> None:
+        write(*args, **named)
+        strange.write_bytes(b'{"add"')
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DeltaTable, "create_write_transaction", commit_before_a_damaged_one)
+        assert _run(place, KILL).outcome is WorkOutcome.UNKNOWN
+    strange.unlink()
+    assert _run(place, KILL).outcome is WorkOutcome.DEAD

@@ -1,10 +1,14 @@
 """The file of a commit in a table's log: its name, whose it is, and that it is on the disk."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lockgate.endpoints.delta.death import TableDead
 from lockgate.endpoints.delta.log_archive import LOG, flush_checkpoint
 from lockgate.endpoints.delta.place import Place
-from lockgate.model.errors import OutcomeUnknown
+from lockgate.model.errors import LockgateError, OutcomeUnknown
 
-__all__ = ["commit_name", "flush_commit", "flush_own", "holds"]
+__all__ = ["commit_name", "flush_commit", "flush_own", "holds", "landed"]
 
 
 def commit_name(version: int) -> str:
@@ -35,11 +39,29 @@ def flush_own(table: Place, version: int) -> None:
         ) from error
 
 
+@contextmanager
+def landed(table: Place, version: int) -> Iterator[None]:
+    """What comes after a commit that is there. That it fails says nothing of the commit:
+    OutcomeUnknown. TableDead stays what it is."""
+    try:
+        yield
+    except (TableDead, OutcomeUnknown):
+        raise
+    except LockgateError as error:
+        raise OutcomeUnknown(
+            "a commit is there, and what the table is after it cannot be read",
+            object_=f"{table.label}/{commit_name(version)}",
+            hint=error.hint,
+            operation="commit",
+            cause=error,
+        ) from error
+
+
 def holds(table: Place, version: int, mark: str) -> bool:
-    """Whether there is such a commit, and it bears a mark."""
+    """Whether there is such a commit, and it bears a mark. OSError when that cannot be seen."""
     files, base = table.filesystem()
     try:
         with files.open_input_file(f"{base}/{commit_name(version)}") as source:
             return mark.encode() in source.read()
-    except OSError:
+    except FileNotFoundError:
         return False

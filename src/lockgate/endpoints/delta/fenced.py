@@ -32,7 +32,13 @@ from deltalake.transaction import AddAction, RemoveAction
 from msgspec.structs import replace
 from pyarrow import fs
 
-from lockgate.endpoints.delta.commit_files import commit_name, flush_commit, flush_own, holds
+from lockgate.endpoints.delta.commit_files import (
+    commit_name,
+    flush_commit,
+    flush_own,
+    holds,
+    landed,
+)
 from lockgate.endpoints.delta.death import TableDead, layer_faults, table_dead
 from lockgate.endpoints.delta.faults import faults
 from lockgate.endpoints.delta.foreign import (
@@ -290,15 +296,18 @@ class FencedTable:
             with layer_faults("commit", self._place):
                 try:
                     write(_properties(wanted, mine))
-                except CommitFailedError:
-                    continue
-                except (DeltaError, OSError):
-                    # A checkpoint comes after the commit, and may find the disk full.
+                except (DeltaError, OSError) as error:
+                    # A checkpoint comes after the commit, and may find the disk full. And a store
+                    # that is asked twice for one commit says the second time that it clashes.
                     if not holds(self._place, wanted.version, mine):
+                        if isinstance(error, CommitFailedError):
+                            continue
                         raise
-                flush_own(self._place, wanted.version)
+            with landed(self._place, wanted.version):
+                with layer_faults("commit", self._place):
+                    flush_own(self._place, wanted.version)
                 self._flushed = wanted.version
-            return self.look()
+                return self.look()
         raise EndpointBusy(
             f"{_ATTEMPTS} commits in a row met one of somebody else",
             object_=self._place.label,

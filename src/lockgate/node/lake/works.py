@@ -135,7 +135,9 @@ class Workbench:
         stable = FencedTable.open(place.child(STABLE))
         was_dead = stable.look().dead
         stable.kill(work.token, dropped=work.dropped)
-        end(place)
+        # It is dead whatever comes of its ingests: its deletion begins with them once more.
+        with contextlib.suppress(LockgateError):
+            end(place)
         return Ended(WorkOutcome.DEAD if was_dead else WorkOutcome.DONE)
 
     def _delete(self, work: RunWork, _: Callable[[], bool]) -> Ended:
