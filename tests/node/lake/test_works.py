@@ -17,7 +17,9 @@ from lockgate.model.errors import EndpointUnavailable
 from lockgate.model.ids import Token
 from lockgate.model.lake import WorkKind, WorkOutcome
 from lockgate.model.lake_instructions import RunWork
+from lockgate.node.lake.surveying import Surveyor
 from lockgate.node.lake.works import Ended, Workbench
+from tests.endpoints.delta.test_bad_days import LOGS
 from tests.support.bad_days import small_disk
 from tests.support.lakes import DISPATCHER, LEADER, ROWS, Writer
 
@@ -165,3 +167,23 @@ def test_a_drop_that_has_landed_and_cannot_be_seen_is_not_called_undone(
         assert _run(place, KILL).outcome is WorkOutcome.UNKNOWN
     strange.unlink()
     assert _run(place, KILL).outcome is WorkOutcome.DEAD
+
+
+@pytest.mark.parametrize("home", ["h", "another"])
+@pytest.mark.parametrize("damage", LOGS)
+def test_of_a_dropped_table_with_a_damaged_ingest_no_file_is_left(
+    place: Place, writer: Writer, damage: Callable[[Path], None], home: str
+) -> None:
+    where = writer.table.place
+    other = LayeredTable.join(where, "another", DISPATCHER, 0)
+    for position in (1, 2):
+        other.note_position(DISPATCHER, position)
+    damage(Path(where.url, f"ingest-{home}", "_delta_log"))
+    assert _run(place, KILL).outcome is WorkOutcome.DONE
+    sound = other if home == "h" else writer.table
+    assert sound.ingest.look().dead
+    _, [seen], _ = Surveyor(place, "h").survey(T)
+    assert (seen.dead, seen.trouble) == (True, None)
+    assert _run(place, DELETE, LONG_S).outcome is WorkOutcome.HELD, "for those who read it"
+    assert _run(place, DELETE).outcome is WorkOutcome.DONE
+    assert not Path(where.url).exists()

@@ -118,8 +118,10 @@ class Lake:
         place = self.place(table, incarnation)
         try:
             FencedTable.open(place.child(STABLE)).kill_whoever()
-            end(place)
+            said = end(place)
         except (FileCorrupt, ObjectMissing):
+            said = False
+        if not said:
             bury(place)
 
     def homes(self, place: Place) -> list[str]:
@@ -156,12 +158,21 @@ def homes_of(incarnation: Place) -> list[str]:
     return sorted(name.removeprefix(INGEST) for name in found if name.startswith(INGEST))
 
 
-def end(incarnation: Place) -> None:
-    """Kill the ingests of an incarnation whose stable is dead. Told again, it goes on."""
+def end(incarnation: Place) -> bool:
+    """Kill the ingests of an incarnation whose stable is dead. Told again, it goes on.
+
+    False when the log of one is damaged: nothing can be written there, nor that it is dead. It
+    keeps none of the others alive, and its files go with the rest.
+    """
+    said = True
     for home in homes_of(incarnation):
-        # Not made yet: whoever makes it finds stable dead. Or its files are going already.
-        with contextlib.suppress(NotFound, TableDead):
+        try:
             FencedTable.open(incarnation.child(f"{INGEST}{home}")).kill_whoever()
+        except (NotFound, TableDead):
+            pass  # not made yet: whoever makes it finds stable dead. Or its files are going already
+        except (FileCorrupt, ObjectMissing):
+            said = False
+    return said
 
 
 def _folder(table: TableId) -> str:

@@ -114,14 +114,20 @@ class Surveyor:
     def _held(self, key: TableKey, place: Place) -> "_Held":
         """With the ingests of this home's feeds: a new one may have come, here or for the first
         time. One that was deleted and is here again was made by somebody who slept: it is nobody's
-        table."""
+        table. What is dead is dead, whatever is wrong with its ingests."""
         ingests = ingests_of(place, self._home)
         held = self._tables.get(key)
         if held is not None and held.ingests == ingests:
             return held
         if is_buried(place):
             raise table_dead(place)
-        tables = opened(place, ingests)
+        try:
+            tables = opened(place, ingests)
+        except LockgateError:
+            stable = FencedTable.open(place.child(STABLE))
+            if stable.look().dead:
+                return _Held((), [], stable)
+            raise
         stable = tables[0].stable if tables else FencedTable.open(place.child(STABLE))
         held = _Held(tuple(table.home for table in tables), tables, stable)
         self._tables[key] = held
