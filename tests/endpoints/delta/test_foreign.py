@@ -1,17 +1,23 @@
 """Rows that another program has brought or taken are found, said, and built upon by nobody."""
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from lockgate.endpoints.delta import layered
+from lockgate.endpoints.delta.changes import OP, POSITION, PUT, SEQ, ingest_schema
 from lockgate.endpoints.delta.fenced import FencedTable
 from lockgate.endpoints.delta.foreign import ForeignCommit
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.rewrite import rewrite
+from lockgate.model.errors import LockgateError, OutcomeUnknown, StaleOwner
 from lockgate.model.ids import Token
+from tests.support.lake_files import data_files
 from tests.support.lakes import DISPATCHER, LEADER, ROWS, Writer, rows_in
 
 STRANGE = pa.table({"id": [77], "part": ["a"], "v": [7]}, schema=ROWS)
@@ -118,3 +124,81 @@ def test_changes_that_another_program_brings_are_not_taken_in(writer: Writer, pl
     with pytest.raises(ForeignCommit, match="first in version 3"):
         writer.table.drain(LEADER)
     assert rows_in(writer.table.read()) == writer.rows
+
+
+# --- in ingest, where batches come again and again ------------------------------------------------
+
+
+def _append_changes(ingest: str) -> None:
+    row = {"id": 77, "part": "a", "v": 7, POSITION: 15, SEQ: 1, OP: PUT}
+    strange = pa.Table.from_pylist([row], schema=ingest_schema(ROWS))
+    write_deltalake(ingest, strange, mode="append")
+
+
+def _take_over(ingest: str) -> None:
+    FencedTable.open(Place(ingest, "ingest")).claim(Token(9, 1, 1))
+
+
+HARMS = [(_append_changes, ForeignCommit), (_take_over, StaleOwner)]
+
+
+@pytest.mark.parametrize(("harm", "refused"), HARMS)
+def test_a_batch_that_would_be_refused_is_not_written(
+    writer: Writer,
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    harm: Callable[[str], None],
+    refused: type[LockgateError],
+) -> None:
+    harm(f"{place.url}/ingest-h")
+    monkeypatch.setattr(layered, "write_file", None)
+    with pytest.raises(refused):
+        writer.put(5)
+
+
+@pytest.mark.parametrize(("harm", "refused"), HARMS)
+def test_a_batch_that_is_refused_leaves_no_file(
+    writer: Writer,
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    harm: Callable[[str], None],
+    refused: type[LockgateError],
+) -> None:
+    written = _after_writing(monkeypatch, lambda: harm(f"{place.url}/ingest-h"))
+    with pytest.raises(refused):
+        writer.put(5)
+    assert len(written) == 1
+    assert not set(written) & data_files(f"{place.url}/ingest-h")
+    assert rows_in(writer.table.read()) == {(id_, "a"): 0 for id_ in (1, 2, 3, 4)}
+
+
+def test_a_batch_of_which_nobody_knows_whether_it_landed_keeps_its_file(
+    writer: Writer, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = DeltaTable.create_write_transaction
+    damaged = Path(place.url, "ingest-h", "_delta_log", f"{4:020d}.json")
+
+    def commit_before_a_damaged_one(*args: Any, **named: Any) -> None:
+        write(*args, **named)
+        damaged.write_bytes(b'{"add"')
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DeltaTable, "create_write_transaction", commit_before_a_damaged_one)
+        with pytest.raises(OutcomeUnknown, match="a commit is there"):
+            writer.put(5)
+    damaged.unlink()
+    assert rows_in(LayeredTable.open(place, "h").read()) == writer.rows
+
+
+def _after_writing(patched: pytest.MonkeyPatch, happens: Callable[[], None]) -> list[str]:
+    """What happens between a batch's file and its commit; the files that are written."""
+    write, written = layered.write_file, []
+
+    def write_and_then(*args: Any) -> Any:
+        file = write(*args)
+        written.append(file.path)
+        happens()
+        return file
+
+    patched.setattr(layered, "write_file", write_and_then)
+    return written

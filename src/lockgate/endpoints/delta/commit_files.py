@@ -2,13 +2,25 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from lockgate.endpoints.delta.death import TableDead
 from lockgate.endpoints.delta.log_archive import LOG, flush_checkpoint
 from lockgate.endpoints.delta.place import Place
-from lockgate.model.errors import LockgateError, OutcomeUnknown
+from lockgate.model.errors import EndpointUnavailable, LockgateError, OutcomeUnknown
 
-__all__ = ["commit_name", "flush_commit", "flush_own", "holds", "landed"]
+__all__ = [
+    "COMMITTING",
+    "commit_name",
+    "flush_commit",
+    "flush_own",
+    "holds",
+    "landed",
+    "may_be_there",
+]
+
+COMMITTING: Final = "commit"
+"""The operation of an error that came while a commit was on its way."""
 
 
 def commit_name(version: int) -> str:
@@ -58,10 +70,27 @@ def landed(table: Place, version: int) -> Iterator[None]:
 
 
 def holds(table: Place, version: int, mark: str) -> bool:
-    """Whether there is such a commit, and it bears a mark. OSError when that cannot be seen."""
+    """Whether there is such a commit, and it bears a mark. OutcomeUnknown when nobody can see."""
     files, base = table.filesystem()
     try:
         with files.open_input_file(f"{base}/{commit_name(version)}") as source:
             return mark.encode() in source.read()
     except FileNotFoundError:
         return False
+    except OSError as error:
+        raise OutcomeUnknown(
+            "whether a commit is there cannot be read",
+            object_=f"{table.label}/{commit_name(version)}",
+            hint="see that the lake's storage is there; what has landed is looked up before "
+            "anything is done again",
+            operation="commit",
+            cause=error,
+        ) from error
+
+
+def may_be_there(error: LockgateError) -> bool:
+    """Whether a commit may have landed, or land yet, that ended with this. Where not, no file is
+    named by it, and never will be."""
+    if isinstance(error, OutcomeUnknown):
+        return True
+    return isinstance(error, EndpointUnavailable) and error.operation == COMMITTING

@@ -33,6 +33,7 @@ from msgspec.structs import replace
 from pyarrow import fs
 
 from lockgate.endpoints.delta.commit_files import (
+    COMMITTING,
     commit_name,
     flush_commit,
     flush_own,
@@ -278,7 +279,7 @@ class FencedTable:
     ) -> Marks:
         for _ in range(_ATTEMPTS):
             marks = self.look()
-            self._admit(marks.token if token is None else token, marks, claiming=claiming)
+            self.admit(marks.token if token is None else token, marks, claiming=claiming)
             write = step(marks)
             if write is None:
                 return marks
@@ -293,7 +294,7 @@ class FencedTable:
                 dropped=dropped,
             )
             mine = secrets.token_hex(8)
-            with layer_faults("commit", self._place):
+            with layer_faults(COMMITTING, self._place):
                 try:
                     write(_properties(wanted, mine))
                 except (DeltaError, OSError) as error:
@@ -304,7 +305,7 @@ class FencedTable:
                             continue
                         raise
             with landed(self._place, wanted.version):
-                with layer_faults("commit", self._place):
+                with layer_faults(COMMITTING, self._place):
                     flush_own(self._place, wanted.version)
                 self._flushed = wanted.version
                 return self.look()
@@ -315,7 +316,9 @@ class FencedTable:
             operation="commit",
         )
 
-    def _admit(self, token: Token, marks: Marks, *, claiming: bool) -> None:
+    def admit(self, token: Token, marks: Marks, *, claiming: bool = False) -> None:
+        """Raise what a commit under the token would meet: TableDead, StaleOwner, ForeignCommit,
+        CommitLost."""
         if marks.dead:
             raise table_dead(self._place, "commit")
         mine = token >= marks.token if claiming else token == marks.token

@@ -28,6 +28,7 @@ from lockgate.endpoints.delta.changes import (
     merge,
     window,
 )
+from lockgate.endpoints.delta.commit_files import may_be_there
 from lockgate.endpoints.delta.commits import Commits
 from lockgate.endpoints.delta.draining import (
     DRAIN_ROWS_MAX,
@@ -42,6 +43,7 @@ from lockgate.endpoints.delta.files import (
     added,
     check_there,
     delete_file,
+    delete_files,
     live_files,
     write_file,
 )
@@ -201,7 +203,13 @@ class LayeredTable:
             check_there(self._ingest_place, files)
             return [added(file) for file in files]
 
-        return self.ingest.commit(token, actions, position=position)
+        try:
+            return self.ingest.commit(token, actions, position=position)
+        except LockgateError as error:
+            # It is tried again for as long as somebody is needed: each time with another file.
+            if not may_be_there(error):
+                delete_files(self._ingest_place, files)
+            raise
 
     def has_landed(
         self, token: Token, position: Position, *, after: Position | None = None
@@ -210,12 +218,15 @@ class LayeredTable:
 
         BatchOvertaken when only some of what lies after `after` is: a task that outlived its job
         has the token of who came after it, and brought these changes once. The table may well stand
-        before `after`: what has nothing in it is noted in the feed's rows alone.
+        before `after`: what has nothing in it is noted in the feed's rows alone. What its commit
+        would meet is raised here, before anything is written for it.
         """
         marks = self.ingest.look()
-        if marks.position >= position:
-            return marks.token == token
-        self._refuse_overtaken(marks, after)
+        if marks.position >= position and marks.token == token:
+            return True
+        if marks.position < position:
+            self._refuse_overtaken(marks, after)
+        self.ingest.admit(token, marks)
         return False
 
     def _refuse_overtaken(self, marks: Marks, after: Position | None) -> None:

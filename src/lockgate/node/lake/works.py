@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Final, NamedTuple, Protocol
 
+from lockgate.endpoints.delta.commit_files import may_be_there
 from lockgate.endpoints.delta.compact import Compacted
 from lockgate.endpoints.delta.delete import delete
 from lockgate.endpoints.delta.fenced import FencedTable, TableDead
@@ -13,13 +14,7 @@ from lockgate.endpoints.delta.lake import STABLE, Lake, end
 from lockgate.endpoints.delta.layered import Drained, DrainOvertaken, LayeredTable
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.vacuum import vacuum
-from lockgate.model.errors import (
-    EndpointUnavailable,
-    LockgateError,
-    NotFound,
-    OutcomeUnknown,
-    StaleOwner,
-)
+from lockgate.model.errors import LockgateError, NotFound, StaleOwner
 from lockgate.model.ids import Token
 from lockgate.model.lake import LakeTrouble, WorkKind, WorkOutcome
 from lockgate.model.lake_instructions import RunWork
@@ -28,9 +23,6 @@ from lockgate.pipeline.drain import compact, drain
 from lockgate.pipeline.session import Spark
 
 __all__ = ["Ended", "OnSpark", "Rewriter", "Workbench"]
-
-_COMMITS: Final = "commit"
-"""What an error says it was about when nobody knows whether it happened."""
 
 _STOPPED: Final = LakeTrouble("it was stopped before it was done")
 
@@ -87,7 +79,9 @@ class Workbench:
             return Ended(WorkOutcome.STALE)
         except LockgateError as error:
             trouble = LakeTrouble(str(error), error.hint)
-            return Ended(WorkOutcome.UNKNOWN if _open(error) else WorkOutcome.FAILED, trouble)
+            return Ended(
+                WorkOutcome.UNKNOWN if may_be_there(error) else WorkOutcome.FAILED, trouble
+            )
 
     def _claim(self, work: RunWork, _: Callable[[], bool]) -> Ended:
         FencedTable.open(self._place(work).child(STABLE)).claim(work.token)
@@ -161,10 +155,3 @@ class Workbench:
 
 def _tag(work: RunWork) -> str:
     return f"lake-{work.kind.value}-{work.table}"
-
-
-def _open(error: LockgateError) -> bool:
-    """Whether it may have happened all the same."""
-    if isinstance(error, OutcomeUnknown):
-        return True
-    return isinstance(error, EndpointUnavailable) and error.operation == _COMMITS
