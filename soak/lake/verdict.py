@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from lockgate.endpoints.delta.files import live_files
 from lockgate.endpoints.delta.graves import around
-from lockgate.endpoints.delta.lake import STABLE, Lake
+from lockgate.endpoints.delta.homes import ingests_of, opened
+from lockgate.endpoints.delta.lake import STABLE, Lake, home_of
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.vacuum import vacuum
@@ -179,20 +180,22 @@ def _table(facts: Facts, name: str, incarnation: int, place: Place) -> Iterator[
         if rows != wanted:
             yield f"{name} {incarnation}: stable has other rows than the source"
     vacuum(place, retention_s=0, grace_s=-1)
-    for home in homes:
+    for home in sorted({home_of(ingest) for ingest in homes}):
         yield from _sizes(place, home, name)
 
 
 def _sizes(place: Place, home: str, name: str) -> Iterator[str]:
-    table = LayeredTable.open(place, home)
+    """Of stable, and of all that the home's feeds have brought."""
+    tables = opened(place, ingests_of(place, home))
+    stable = tables[0].stable
     size = 0
-    for layer in (table.stable, table.ingest):
+    for layer in (stable, *(table.ingest for table in tables)):
         layer.look()
         folder = Path(layer.place.url)
         named = {file.path: file.bytes for file in live_files(layer.handle)}
         there = {path.name: path.stat().st_size for path in folder.glob("*.parquet")}
         size += sum(there.values())
-        if layer is table.ingest or named:
+        if layer is not stable or named:
             if named != there:
                 yield f"{name} {folder.name}: names {named}, has {there}"
         elif there:

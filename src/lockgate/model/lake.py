@@ -161,7 +161,8 @@ class Figures(Value, frozen=True):
     """Stable files that a compaction would put together."""
     stable_version: int = 0
     size_bytes: int = 0
-    """Of all files of both layers: those of changes that are drained and not pruned yet, too."""
+    """Of all files of stable and of this home's ingests: those of changes that are drained and not
+    pruned yet, too."""
 
     def drained(self, to: Position) -> "Figures":
         """The same when all changes that are known of are in stable, up to this position."""

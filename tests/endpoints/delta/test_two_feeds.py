@@ -135,6 +135,23 @@ def test_a_home_shows_and_drains_what_its_feeds_have_brought_as_far_as_there_is_
     assert of_home(incarnation, "two").home == second.sink.tables.ingest
 
 
+def test_the_size_is_that_of_all_a_home_has_brought_by_whichever_feed(
+    place: Place, leader: Feed, removed: Feed, second: Feed
+) -> None:
+    leader.table.stable.claim(LEADER)
+    leader.table.drain(LEADER)
+    surveyor = Surveyor(place, "two")
+    for _ in range(2):
+        folder = Path(Lake(place).live("public.t").url)
+        layers = [folder / "stable", *folder.glob("ingest-two*")]
+        files = [file for layer in layers for file in layer.glob("*.parquet")]
+        [seen] = surveyor.survey("public.t")[1]
+        assert seen.figures.size_bytes == sum(file.stat().st_size for file in files)
+        second.begin(140, 100)
+        second.land(150)
+    assert len(layers) == 3
+
+
 def test_a_survey_sees_what_a_home_has_brought_since_the_one_before(
     place: Place, leader: Feed
 ) -> None:

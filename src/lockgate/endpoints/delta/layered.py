@@ -398,8 +398,3 @@ class LayeredTable:
         """
         self.stable.kill(token)
         end(self.place)
-
-    def size_bytes(self) -> int:
-        """The sum of the live files of both layers, as of the last look."""
-        files = [*live_files(self.stable.handle), *live_files(self.ingest.handle)]
-        return sum(file.bytes for file in files)

@@ -106,7 +106,7 @@ class Surveyor:
             return TableSeen(*key, True, dead_ms, marks.token, awaits=awaits, dropped=marks.dropped)
         stable.refuse_foreign(marks)
         if held.tables:
-            figures = self._figures(key, furthest(held.tables))
+            figures = self._figures(key, held.tables)
         else:
             figures = _of_stable(live_files(stable.handle), "", marks.version, marks.position)
         return TableSeen(*key, awaits=awaits, token=marks.token, figures=figures)
@@ -133,9 +133,11 @@ class Surveyor:
         self._tables[key] = held
         return held
 
-    def _figures(self, key: TableKey, table: LayeredTable) -> Figures:
+    def _figures(self, key: TableKey, tables: list[LayeredTable]) -> Figures:
+        table = furthest(tables)
         seen = table.snapshot()
         changes = [f for f in seen.ingest if may_follow(f, seen.drained)]
+        landed = [file for one in tables for file in live_files(one.ingest.handle)]
         stable = _of_stable(list(seen.stable), table.key[0], seen.stable_version, seen.drained)
         return Figures(
             ingest_rows=sum(file.rows for file in changes),
@@ -149,7 +151,7 @@ class Surveyor:
             stable_files=stable.stable_files,
             small_files=stable.small_files,
             stable_version=stable.stable_version,
-            size_bytes=table.size_bytes(),
+            size_bytes=stable.stable_bytes + sum(file.bytes for file in landed),
         )
 
     def _oldest_ms(self, key: TableKey, drained: Position) -> int:
