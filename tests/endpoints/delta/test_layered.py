@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lockgate.endpoints.delta import drain_plan, files, layered, pruning
+from lockgate.endpoints.delta import drain_plan, draining, files, layered, pruning
 from lockgate.endpoints.delta.changes import OP, POSITION, SEQ, ingest_schema
 from lockgate.endpoints.delta.fenced import TableDead
 from lockgate.endpoints.delta.files import DataFile, live_files
@@ -135,6 +135,43 @@ def test_a_long_ingest_is_drained_in_pieces(table: LayeredTable, writer: Writer)
         table.forget_plan(plan)
         assert rows_in(table.read()) == writer.rows
     assert upto == [40, 80, 100]
+
+
+@pytest.mark.parametrize("alike", [False, True], ids=["each its own", "all alike"])
+def test_large_rows_are_drained_in_pieces_that_fit_in_memory(
+    place: Place, monkeypatch: pytest.MonkeyPatch, alike: bool
+) -> None:
+    """Values that are all alike lie in a file once, and in memory once for each row."""
+    rows = pa.schema([("id", pa.int64()), ("body", pa.string())])
+    table = LayeredTable.create(place, "h", rows, ["id"], LEADER, DISPATCHER)
+    sizes: list[int] = []
+    made = draining.last_states
+
+    def measured(changes: pa.Table, key: list[str]) -> tuple[pa.Table, bool]:
+        sizes.append(changes.nbytes)
+        return made(changes, key)
+
+    monkeypatch.setattr(draining, "last_states", measured)
+    wanted: dict[int, str] = {}
+    for batch, count in enumerate([20, 20, 20, 90, 20, 20]):
+        ids = [batch * 10 + n for n in range(count)]
+        body = {id_: "same" * 250 if alike else random.randbytes(500).hex() for id_ in ids}
+        wanted |= body
+        at = 1000 * (batch + 1)
+        found = [
+            {"id": id_, "body": body[id_], POSITION: at, SEQ: at + id_, OP: PUT} for id_ in ids
+        ]
+        table.land(DISPATCHER, pa.Table.from_pylist(found, schema=ingest_schema(rows)), at)
+    assert all((file.bytes < 10_000) == alike for file in table.snapshot().ingest)
+    upto = []
+    while (plan := table.plan_drain(bytes_max=50_000)) is not None:
+        new = [file for order in plan.orders for file in rewrite(place, order)]
+        upto.append(table.land_drain(LEADER, plan, new).to)
+        table.forget_plan(plan)
+    assert upto == [2000, 3000, 4000, 6000]
+    assert [size < 50_000 for size in sizes] == [True, True, False, True], "a batch is not cut"
+    assert {row["id"]: row["body"] for row in table.read().to_pylist()} == wanted
+    assert not table.snapshot().ingest
 
 
 def test_a_former_leader_drains_nothing(table: LayeredTable, writer: Writer) -> None:

@@ -5,14 +5,14 @@ from where the drain began to the end of its window. Found moved at the commit, 
 a drain that is run twice, or by two, is done once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from lockgate.endpoints.delta.changes import POSITION, last_states
+from lockgate.endpoints.delta.changes import POSITION, ingest_schema, last_states
 from lockgate.endpoints.delta.drain_plan import Rewrite, plan_rewrites
 from lockgate.endpoints.delta.files import (
     DataFile,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lockgate.endpoints.delta.layered import LayeredTable
 
 __all__ = [
+    "DRAIN_BYTES_MAX",
     "DRAIN_ROWS_MAX",
     "ChangesMissing",
     "DrainOvertaken",
@@ -48,6 +49,9 @@ __all__ = [
 
 DRAIN_ROWS_MAX: Final = 2_000_000
 """Changes of one drain: the driver has them in memory. What is left is the next one's."""
+DRAIN_BYTES_MAX: Final = 512 << 20
+"""The same in bytes, as they lie in memory. For a moment they are there up to three times: their
+last states, those once more by the files that they go to, and what is written of them for tasks."""
 
 
 class DrainOvertaken(Transient):
@@ -98,8 +102,11 @@ class Drained(Value, frozen=True):
     removed_bytes: int
 
 
-def plan(table: "LayeredTable", rows_max: int = DRAIN_ROWS_MAX) -> DrainPlan | None:
-    """What bringing ingest into stable takes, of about so many changes. None: nothing.
+def plan(
+    table: "LayeredTable", rows_max: int = DRAIN_ROWS_MAX, bytes_max: int = DRAIN_BYTES_MAX
+) -> DrainPlan | None:
+    """What bringing ingest into stable takes, of so many changes at most, or of one batch if that
+    has more. None: nothing.
 
     The states are written beside the layers, so that whoever rewrites a file finds its part.
     """
@@ -125,8 +132,7 @@ def plan(table: "LayeredTable", rows_max: int = DRAIN_ROWS_MAX) -> DrainPlan | N
             hint="nothing: stable gets them, and then it is drained",
             operation="drain",
         )
-    seen = _cut(seen, rows_max)
-    states, wiped = last_states(table.changes(seen), table.key)
+    seen, states, wiped = _states(table, seen, rows_max, bytes_max)
     rewrites = plan_rewrites(list(seen.stable), states, table.key, wiped=wiped)
     parts = _written(table, states, rewrites)
     key, schema = tuple(table.key), to_wire(table.stable.schema)
@@ -199,17 +205,37 @@ def exchange(
     return table.stable.commit(token, actions, position=upto)
 
 
-def _cut(seen: Snapshot, rows_max: int) -> Snapshot:
-    """The same up to an earlier position, where it has more changes than one drain takes."""
-    rows = 0
-    taken: list[DataFile] = []
-    if not all(POSITION in file.high for file in seen.ingest):
-        return seen  # there is no telling where one ends
+def _states(
+    table: "LayeredTable", seen: Snapshot, rows_max: int, bytes_max: int
+) -> tuple[Snapshot, pa.Table, bool]:
+    """The last states of a drain, see `last_states`, and the snapshot up to where it goes."""
+    if not all(POSITION in file.high for file in seen.ingest):  # no telling where one ends
+        return seen, *last_states(table.changes(seen), table.key)
+    taken = list(_taken(table, seen, rows_max, bytes_max))
+    if len(taken) < len(seen.ingest):
+        # Batches follow each other in the log: the next one begins behind these.
+        files = tuple(file for file, _ in taken)
+        position = max(file.high[POSITION] for file in files)
+        seen = msgspec.structs.replace(seen, ingest=files, position=position)
+    empty = ingest_schema(table.rows).empty_table()
+    return seen, *last_states(
+        pa.concat_tables([empty, *(changes for _, changes in taken)]), table.key
+    )
+
+
+def _taken(
+    table: "LayeredTable", seen: Snapshot, rows_max: int, bytes_max: int
+) -> Iterator[tuple[DataFile, pa.Table]]:
+    """As many files of ingest as one drain takes, with their changes; one at least."""
+    rows = size = 0
     for file in sorted(seen.ingest, key=lambda file: file.low[POSITION]):
-        if taken and rows + file.rows > rows_max:
-            # Batches follow each other in the log: the next one begins behind these.
-            position = max(one.high[POSITION] for one in taken)
-            return msgspec.structs.replace(seen, ingest=tuple(taken), position=position)
+        # On the disk it is mostly smaller than in memory: what is too much there is not even read.
+        if size and (rows + file.rows > rows_max or size + file.bytes > bytes_max):
+            return
+        changes = table.changes(msgspec.structs.replace(seen, ingest=(file,)))
+        # How much smaller, only reading tells: a value that many rows have lies there once.
+        if size and size + changes.nbytes > bytes_max:
+            return
         rows += file.rows
-        taken.append(file)
-    return seen
+        size += changes.nbytes
+        yield file, changes

@@ -31,6 +31,7 @@ from lockgate.endpoints.delta.changes import (
 from lockgate.endpoints.delta.commit_files import may_be_there
 from lockgate.endpoints.delta.commits import Commits
 from lockgate.endpoints.delta.draining import (
+    DRAIN_BYTES_MAX,
     DRAIN_ROWS_MAX,
     Drained,
     DrainOvertaken,
@@ -364,9 +365,11 @@ class LayeredTable:
 
     # --- draining -------------------------------------------------------------------------------
 
-    def plan_drain(self, rows_max: int = DRAIN_ROWS_MAX) -> DrainPlan | None:
+    def plan_drain(
+        self, rows_max: int = DRAIN_ROWS_MAX, bytes_max: int = DRAIN_BYTES_MAX
+    ) -> DrainPlan | None:
         """What bringing ingest into stable takes, of about so many changes. None: nothing."""
-        return draining.plan(self, rows_max)
+        return draining.plan(self, rows_max, bytes_max)
 
     def land_drain(self, token: Token, plan: DrainPlan, new: list[DataFile]) -> Drained:
         """Put the rewritten files in the place of the old ones, if nobody was there before."""
