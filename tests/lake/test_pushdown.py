@@ -1,4 +1,4 @@
-"""Columns and filters reach both Parquet scans, and filters bring back no row that has changed."""
+"""Columns and filters reach the scan of the rows, and filters bring back no row that is gone."""
 
 import re
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 
 import lockgate
 from lockgate.endpoints.delta.place import Place
+from lockgate.lake import reading
 from lockgate.pipeline.session import Spark
 from tests.lake.conftest import TABLE
 from tests.support.lakes import DELETE, LEADER, PUT, Writer
@@ -96,3 +97,25 @@ def test_another_filter_reaches_the_rows_and_not_the_keys_that_changed(frame: Da
     scans = _scans(frame.where("v = 1"))
     assert "EqualTo(v,1)" in scans["rows"][0]
     assert "(v" not in scans["keys"][0]
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_more_keys_than_are_sent_are_joined_otherwise_with_the_same_rows(
+    spark: Spark, root: Place, writer: Writer, monkeypatch: pytest.MonkeyPatch, sent: bool
+) -> None:
+    writer.put(*range(10), v=1)
+    writer.table.drain(LEADER)
+    writer.land((PUT, 3, "a", 2), (DELETE, 4, "a", None), (PUT, 3, "a", 5), (PUT, 20, "b", 2))
+    if not sent:
+        monkeypatch.setattr(reading, "KEYS_SENT_MAX", 3)
+    threshold = "spark.sql.autoBroadcastJoinThreshold"
+    before = spark.session.conf.get(threshold)
+    spark.session.conf.set(threshold, "-1")  # nothing is small enough to be sent unasked
+    try:
+        frame = lockgate.lake.read(spark.session, root.url, TABLE)
+        plan = frame._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+        assert ("SortMergeJoin" in plan) == (not sent)
+        found = frame.collect()
+    finally:
+        spark.session.conf.set(threshold, before)
+    assert sorted(map(tuple, found)) == sorted((*key, v) for key, v in writer.rows.items())

@@ -1,15 +1,18 @@
 """A layered table as one DataFrame: the stable rows that no change concerns, and what changed.
 
-    stable ── without the keys that ingest knows ──┐
-                                                   ├── union
-    ingest ── the last change of each key, puts ───┘
+    files of stable ──┐              ┌─ of stable: those with no key that ingest knows
+                      ├── the rows ──┤
+    files of ingest ──┘              └─ of ingest: the last change of each key, puts
+    files of ingest ───── the keys that ingest knows
 
-The keys of ingest are sent to every task once, so that stable is read as if it stood alone. Which
-changes are not the last of their key is found here, on keys and numbers only: mostly hardly any,
-and Spark would have to group all of ingest to learn the same.
+The rows of both layers are one scan, for small files of ingest go into tasks together with others
+there. Stable has none of our columns: where a row has no number, it is of stable. The keys of
+ingest are sent to every task once, so that stable is read as if it stood alone. Which changes are
+not the last of their key is found here, on keys and numbers only: mostly hardly any, and Spark
+would have to group all of ingest to learn the same.
 
-**Filters and columns** that are asked of the DataFrame reach both Parquet scans. That is right for
-every filter, because neither which keys changed nor which change is the last hangs on what is
+**Filters and columns** that are asked of the DataFrame reach the scan of the rows. That is right
+for every filter, because neither which keys changed nor which change is the last hangs on what is
 filtered: the keys that stable is compared with are a scan of their own, which Spark restricts by
 conditions on the key at most, and the other question was answered before Spark was asked.
 """
