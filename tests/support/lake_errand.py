@@ -12,9 +12,11 @@ import msgspec
 import lockgate
 from lockgate.pipeline.session import SparkOptions, start
 
-__all__ = ["SECRET", "Found"]
+__all__ = ["SECRET", "TWICE", "Found"]
 
 SECRET = "hush-hush-for-nobody"
+TWICE = "public.twice"
+"""A table in which changes are there twice."""
 
 
 class Found(msgspec.Struct):
@@ -23,6 +25,7 @@ class Found(msgspec.Struct):
     read: list[Any]
     then: list[Any]
     source: list[Any]
+    twice: list[Any]
     streamed: list[Any]
 
 
@@ -35,6 +38,7 @@ def _main(master: str, lake: str, table: str, checkpoint: str) -> None:
             "read": lockgate.lake.read(session, lake, table, options=store),
             "then": lockgate.lake.read(session, lake, table, as_of=20),
             "source": session.read.format("lockgate").options(path=lake, table=table).load(),
+            "twice": lockgate.lake.read(session, lake, TWICE),
         }
         found = {name: sorted(map(list, frame.collect())) for name, frame in frames.items()}
         stream = session.readStream.format("lockgate").options(
