@@ -11,14 +11,17 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 import lockgate
-from lockgate.endpoints.delta.changes import OP, POSITION, PUT, SEQ, ingest_schema
+from lockgate.endpoints.delta import drain_plan
+from lockgate.endpoints.delta.changes import OP, POSITION, SEQ, ingest_schema
+from lockgate.endpoints.delta.compact import compact
 from lockgate.endpoints.delta.files import write_file
 from lockgate.endpoints.delta.lake import STABLE, Lake
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
 from lockgate.model.errors import NotFound
 from lockgate.pipeline.session import Spark
-from tests.support.lakes import DISPATCHER, LEADER
+from tests.lake.conftest import TABLE
+from tests.support.lakes import DELETE, DISPATCHER, LEADER, PUT, ROWS, WIPE, Writer
 
 WIDE = pa.schema(
     [
@@ -94,6 +97,77 @@ def test_polars_delta_rs_and_both_our_readers_give_the_same_rows(
     then = pa.table(DeltaTable(url, version=1).to_pyarrow_table()).cast(WIDE)
     assert older.sort_by("id").equals(then.sort_by("id"))
     assert older.num_rows == 3
+
+
+def _seen_by_all(spark: Spark, root: Place) -> dict[str, set[tuple[object, ...]]]:
+    """The rows of the table, by who reads them."""
+    url = lockgate.lake.stable(root.url, TABLE)
+    delta_rs = DeltaTable(url)
+    sql = QueryBuilder().register("t", delta_rs).execute("SELECT * FROM t")
+    source = spark.session.read.format("lockgate").options(path=root.url, table=TABLE).load()
+    found = {
+        "polars": pl.read_delta(url).to_arrow(),
+        "delta-rs": pa.table(delta_rs.to_pyarrow_table()),
+        "its own engine": pa.table(sql.read_all()),
+        "read": lockgate.lake.read(spark.session, root.url, TABLE).toArrow(),
+        "source": source.toArrow(),
+    }
+    names = ["id", "part", "v", *(["w"] if "w" in found["polars"].column_names else [])]
+    seen = {}
+    for reader, rows in found.items():
+        assert sorted(rows.column_names) == sorted(names), reader
+        listed = [tuple(row.values()) for row in rows.select(names).to_pylist()]
+        seen[reader] = set(listed)
+        assert len(seen[reader]) == len(listed), f"{reader}: a row is there twice"
+    return seen
+
+
+def test_after_each_kind_of_change_all_readers_have_the_same_rows(
+    spark: Spark, root: Place, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a key of two columns: rows that are alike in one of them are told apart."""
+    lockgate.lake.register(spark.session)
+    table = writer.table
+
+    def level(what: str, *more: object) -> None:
+        table.drain(LEADER)
+        wanted = {(*key, v, *more) for key, v in writer.rows.items()}
+        for reader, rows in _seen_by_all(spark, root).items():
+            assert rows == wanted, f"{what}: {reader}"
+
+    writer.land(*((PUT, n, part, n) for n in range(6) for part in "ab"))
+    level("inserts")
+    writer.land((PUT, 1, "b", None), (DELETE, 2, "a", None), (DELETE, 3, "b", None))
+    level("an update and deletes")
+    writer.land((DELETE, 4, "a", None), (PUT, 40, "a", 4), (DELETE, 5, "a", None), (PUT, 5, "c", 5))
+    level("keys that change, in one column each")
+    writer.land((DELETE, 1, "a", None), (PUT, 1, "a", 8), (PUT, 7, "a", 1), (DELETE, 7, "a", None))
+    level("a row that comes again, and one that comes and goes")
+    writer.land((PUT, 8, "a", 1), (WIPE, 0, "", None), (PUT, 1, "b", 2), (PUT, 9, "a", 3))
+    level("a wipe, and rows after it")
+    with monkeypatch.context() as small:
+        small.setattr(drain_plan, "ROWS_MAX", 4)
+        writer.land(*((PUT, n, part, n) for n in range(10, 20) for part in "ab"))
+        level("many files")
+        writer.land((DELETE, 12, "a", None), (PUT, 13, "b", None))
+        level("many files, of which some are rewritten")
+    files = len(table.snapshot().stable)
+    assert compact(table, LEADER) is not None
+    assert len(table.snapshot().stable) < files
+    level("compaction")
+    table.evolve(pa.schema([*ROWS, ("w", pa.string())]), writer.position + 5, DISPATCHER)
+    table.follow_ingest(LEADER)
+    level("a column that is new", None)
+    writer.land((DELETE, 14, "a", None), (PUT, 15, "b", 7))
+    level("rows that are rewritten with it", None)
+    writer.land((WIPE, 0, "", None))
+    level("a wipe, and nothing after it")
+    writer.position += 10
+    row = {"id": 1, "part": "a", "v": 1, "w": "ä", POSITION: writer.position, SEQ: 900, OP: PUT}
+    batch = pa.Table.from_pylist([row], schema=ingest_schema(table.rows))
+    table.land(DISPATCHER, batch, writer.position)
+    writer.rows[1, "a"] = 1
+    level("a value in the new column", "ä")
 
 
 def test_another_reader_is_told_where_the_living_table_lies(tmp_path: Path) -> None:
