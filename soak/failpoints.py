@@ -17,6 +17,10 @@ rest of the node goes on. Its undoing is one of the kind "undo".
 So is what came of ranges of a diff, by the diff's name: `FailPoint(id, "diff", "range", "after")`,
 recorded or about to be. The diff's thread stands still.
 
+And so is the Spark job of a drain or a compaction, by the lake table's name:
+`FailPoint("public.orders", "drain", "rewrite", "after")`. Its tasks have written their files, and
+no commit names them yet.
+
 The two talk through files, each written under another name first: half a file is never read.
 """
 
@@ -38,6 +42,7 @@ from lockgate.core.operators.merge import Merge
 from lockgate.core.operators.move import Move
 from lockgate.core.operators.remove import Remove
 from lockgate.core.operators.split import Split
+from lockgate.endpoints.delta.files import DataFile
 from lockgate.model.diffs import DiffRecord, RangeOutcome
 from lockgate.model.instructions import Instruction
 from lockgate.model.move_events import MoveEvent
@@ -200,6 +205,7 @@ def install(folder: Path) -> None:
     setattr(NodeProcess, "_carry_out", watched)  # noqa: B010  (not a method that is known here)
     _watch_steps(points)
     _watch_diffs(points)
+    _watch_rewrites(points)
 
 
 def _watch_steps(points: FailPoints) -> None:
@@ -242,6 +248,27 @@ def _watch_diffs(points: FailPoints) -> None:
         return kept
 
     setattr(DiffBook, "done", watched)  # noqa: B010  (not a method that is known here)
+
+
+def _watch_rewrites(points: FailPoints) -> None:
+    from lockgate.pipeline import drain
+
+    rewritten = drain._rewritten
+
+    def watched(*given: Any) -> list[DataFile]:
+        wanted = points.armed()
+        tag = given[-1]
+        name = f"lake-{wanted.kind}-{wanted.feed}" if wanted and wanted.state == "rewrite" else ""
+        if wanted is None or tag != name:
+            return rewritten(*given)
+        if wanted.when == "before":
+            points.freeze(Frozen("", tag))
+        new = rewritten(*given)
+        if wanted.when == "after":
+            points.freeze(Frozen("", tag))
+        return new
+
+    setattr(drain, "_rewritten", watched)  # noqa: B010  (not a name that is known here)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,5 @@
 """The life of a table in a lake, by the commands that people type, against a real server."""
 
-import json
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,36 +10,14 @@ from lockgate.endpoints.delta.files import live_files
 from lockgate.endpoints.delta.lake import STABLE, Lake
 from lockgate.endpoints.delta.place import Place
 from lockgate.model.lake_documents import LakeTableDocument
-from soak.nodes import Cluster, NodeServer
+from soak.nodes import Cluster
 from tests.support.feeds import LEVEL_S, Pair
+from tests.support.typed import typed
 from tests.support.waiting import until
 
-COMMAND = Path(sys.executable).with_name("lockgate")
-COMMAND_S = 240.0
 SOON_S = 120.0
 ORDERS = "public.orders"
 WEIRD = 'public."We/ird"'
-
-Typed = Callable[..., tuple[int, Any]]
-
-
-def typed(node: NodeServer) -> Typed:
-    """Runs `lockgate …`; its exit code, and its document."""
-
-    def run(*words: str) -> tuple[int, Any]:
-        done = subprocess.run(
-            [COMMAND, *words, "--url", node.url, "--home", node.home, "--json"],
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_S,
-            check=False,
-        )
-        try:
-            return done.returncode, json.loads(done.stdout)
-        except ValueError:
-            raise AssertionError(f"{words}: {done.stdout}\n{done.stderr}\n{node.said()}") from None
-
-    return run
 
 
 def at_source(pair: Pair, *statements: str) -> None:
