@@ -139,6 +139,12 @@ class MoveBook:
 
     # --- the keeper's record ----------------------------------------------------------------------
 
+    def require_newest(self, move: MoveId, birth: int, keeper: int) -> None:
+        """Raises StaleOwner unless this keeper is the newest of that very move."""
+        entry = self.read(move)
+        if entry is None or entry.birth != birth or entry.record.keeper != keeper:
+            raise _stale(move)
+
     def begin(self, move: MoveId, birth: int) -> tuple[MoveRecord, Millis]:
         """The record for a new keeper, made its own before it does anything, and the metastore's
         time. Raises StaleOwner when that move is not there any more."""

@@ -2,12 +2,18 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from lockgate.model.errors import StaleOwner
 from lockgate.model.moves import Side
 from lockgate.model.server_config import read_server_config
 from lockgate.node.hooks import HookContext, HookEnd, hook_named
@@ -18,9 +24,13 @@ from tests.support.waiting import until
 Make = Callable[..., CommandHook]
 
 
+def no_check(_: HookContext) -> None:
+    """Whoever asks is the newest."""
+
+
 def ctx(left_s: float = 30.0, tables: tuple[str, ...] = ("public.orders",)) -> HookContext:
     ends = HookEnd(Side.SOURCE, "old"), HookEnd(Side.TARGET, "new")
-    return HookContext("shop", *ends, tables, 3, left_s)
+    return HookContext("shop", *ends, tables, 3, left_s, birth=7)
 
 
 @pytest.fixture
@@ -49,6 +59,7 @@ def test_it_is_told_which_flip_it_is_about(
         "LOCKGATE_GIVING": "old",
         "LOCKGATE_TAKING": "new",
         "LOCKGATE_ATTEMPT": "3",
+        "LOCKGATE_FENCE": "000000000000007.00000003",
     }
     assert not told.keys() & {"SHOP_PW", "HOME", "LOCKGATE_HOME"}
     assert json.loads((tmp_path / "document").read_text()) == {
@@ -58,6 +69,7 @@ def test_it_is_told_which_flip_it_is_about(
         "taking": {"side": "target", "endpoint": "new"},
         "tables": ["public.orders"],
         "attempt": 3,
+        "fence": "000000000000007.00000003",
     }
 
 
@@ -126,6 +138,102 @@ def test_what_it_leaves_running_is_ended_with_it(program: Make, tmp_path: Path) 
     until(lambda: not alive(child))
 
 
+_RUNS = """
+import sys
+from lockgate.model.moves import Side
+from lockgate.node.hooks import HookContext, HookEnd
+from lockgate.node.hooks.command import CommandHook
+
+ends = HookEnd(Side.SOURCE, "old"), HookEnd(Side.TARGET, "new")
+CommandHook("flip", sys.argv[2:], 60.0).before(HookContext("m", *ends, (), 3, float(sys.argv[1])))
+"""
+
+
+@contextmanager
+def node(tmp_path: Path, left_s: float) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process, in which a hook runs that holds the traffic once the file `go` is there."""
+    path = tmp_path / "holding"
+    path.write_text(
+        'echo $$ > pid; sleep 1000 & echo $! > child; touch "runs"\n'
+        "while ! test -e go; do sleep 0.02; done; touch holds; wait\n"
+    )
+    words = [str(left_s), "/bin/sh", "-c", f"cd {tmp_path}; . ./holding"]
+    with subprocess.Popen([sys.executable, "-c", _RUNS, *words]) as process:
+        try:
+            until((tmp_path / "runs").exists)
+            yield process
+        finally:
+            process.kill()
+
+
+def _pids(tmp_path: Path) -> list[int]:
+    return [int((tmp_path / name).read_text()) for name in ("pid", "child")]
+
+
+def test_it_does_not_outlive_its_node(tmp_path: Path) -> None:
+    with node(tmp_path, left_s=60.0) as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        until(lambda: not any(map(alive, _pids(tmp_path))))
+    (tmp_path / "go").touch()
+    assert not (tmp_path / "holds").exists()
+
+
+def test_it_is_ended_in_time_also_while_its_node_stands_still(tmp_path: Path) -> None:
+    with node(tmp_path, left_s=3.0) as process:
+        process.send_signal(signal.SIGSTOP)
+        until(lambda: not any(map(alive, _pids(tmp_path))))
+
+
+def test_when_its_warden_is_killed_it_is_ended_too(program: Make, tmp_path: Path) -> None:
+    with pytest.raises(HookFailed, match="SIGKILL"):
+        program("sleep 100 & echo $! > child", "kill -9 $PPID; wait").before(ctx())
+    child = int((tmp_path / "child").read_text())
+    until(lambda: not alive(child))
+
+
+def test_a_former_keeper_starts_nothing(tmp_path: Path) -> None:
+    def is_former(_: HookContext) -> None:
+        raise StaleOwner("a later keeper works for it", object_="shop", hint="nothing")
+
+    hook = CommandHook("flip", ["/usr/bin/touch", str(tmp_path / "held")], 5.0, is_former)
+    for verb in (hook.before, hook.after, hook.undo):
+        with pytest.raises(StaleOwner):
+            verb(ctx())
+    assert not (tmp_path / "held").exists()
+
+
+def test_nothing_is_started_when_its_time_is_over(tmp_path: Path) -> None:
+    """Whoever asks who the newest is may have been kept waiting."""
+    hook = CommandHook(
+        "flip", ["/usr/bin/touch", str(tmp_path / "held")], 0.1, lambda _: time.sleep(0.2)
+    )
+    with pytest.raises(HookFailed, match="before it was started"):
+        hook.before(ctx())
+    assert not (tmp_path / "held").exists()
+
+
+def test_a_later_move_has_a_greater_fence_than_any_keeper_of_a_former_one() -> None:
+    former = msgspec.structs.replace(ctx(), birth=2**48, attempt=9)
+    next_ = msgspec.structs.replace(former, attempt=10)
+    later = msgspec.structs.replace(former, birth=former.birth + 1, attempt=1)
+    assert former.fence < next_.fence < later.fence
+
+
+def test_a_shell_compares_fences(program: Make, tmp_path: Path) -> None:
+    """As the guide says it."""
+    hook = program(
+        "exec 9>>fence; flock 9; last=$(cat fence)",
+        '[ "$last" \\> "$LOCKGATE_FENCE" ] && exit 1',
+        'echo "$LOCKGATE_FENCE" > fence',
+    )
+    for attempt in (9, 10):
+        hook.before(msgspec.structs.replace(ctx(), attempt=attempt))
+    with pytest.raises(HookFailed, match="exit code 1"):
+        hook.before(msgspec.structs.replace(ctx(), attempt=9))
+    hook.undo(msgspec.structs.replace(ctx(), attempt=10))
+
+
 @pytest.mark.parametrize("made", ["missing", "no-program"])
 def test_what_cannot_be_run_is_said_before_anything_is_done(made: str, tmp_path: Path) -> None:
     path = tmp_path / made
@@ -146,16 +254,16 @@ CONFIG = read_server_config(
 
 
 def test_a_hook_is_found_by_its_name() -> None:
-    assert hook_named(CONFIG, "flip").before(ctx()) == "hook flip, before"
+    assert hook_named(CONFIG, no_check, "flip").before(ctx()) == "hook flip, before"
 
 
 def test_no_hook_does_nothing() -> None:
-    none: Hook = hook_named(CONFIG, "")
+    none: Hook = hook_named(CONFIG, no_check, "")
     assert [none.check(ctx()), none.before(ctx()), none.undo(ctx())] == ["no hook"] * 3
 
 
 def test_a_name_that_is_not_configured_is_refused_with_those_that_are() -> None:
     with pytest.raises(HookUnfit, match="lg1 has no hook") as refused:
-        hook_named(CONFIG, "dns")
+        hook_named(CONFIG, no_check, "dns")
     assert "[hooks.dns]" in refused.value.hint
     assert "it has: flip" in refused.value.hint

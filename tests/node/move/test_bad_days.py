@@ -10,19 +10,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import psycopg
 import pytest
 
 from lockgate.endpoints.postgres.cutover import guards
 from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
-from lockgate.model.errors import Conflict, EndpointRefused, LockgateError, OutcomeUnknown
+from lockgate.model.errors import (
+    Conflict,
+    EndpointRefused,
+    LockgateError,
+    OutcomeUnknown,
+    StaleOwner,
+)
 from lockgate.model.feed_config import read_config
 from lockgate.model.hook_config import HookConfig
 from lockgate.model.move_config import MoveConfig
-from lockgate.model.moves import Command, MoveOrder, MoveState
+from lockgate.model.moves import Command, MoveOrder, MoveState, Side
 from lockgate.model.secret import Secret
 from lockgate.model.server_config import ServerConfig
+from lockgate.node.hooks import HookContext, HookEnd
 from lockgate.node.service import NodeService
 from lockgate.node.service.moves import MoveStuck, RolledBack
 from lockgate.pipeline.session import Spark
@@ -201,6 +209,21 @@ def test_a_hook_that_hangs_puts_the_flip_back_in_time(bad: Bad) -> None:
     bad.hook("before", "")
     assert bad.said() == ["before shop", "undo shop"]
     bad.goes_on()
+
+
+def test_a_former_keeper_holds_no_traffic(bad: Bad) -> None:
+    entry = bad.service._stores.moves.read("orders")
+    assert entry is not None
+    ends = HookEnd(Side.SOURCE, "shop"), HookEnd(Side.TARGET, "copy")
+    former = HookContext(
+        "orders", *ends, entry.tables, entry.record.keeper - 1, 30.0, birth=entry.birth
+    )
+    hook = bad.service._move_hosts._hook("flip")
+    with pytest.raises(StaleOwner):
+        hook.before(former)
+    assert bad.said() == []
+    hook.undo(msgspec.structs.replace(former, attempt=entry.record.keeper))
+    assert bad.said() == ["undo shop"]
 
 
 def test_a_hook_that_fails_behind_it_is_tried_until_it_succeeds(bad: Bad) -> None:

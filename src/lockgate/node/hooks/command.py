@@ -1,12 +1,17 @@
 """A hook that is a program of the user's.
 
-    /usr/local/bin/point-dns shop      run by no shell, in its own process group
+    /usr/local/bin/point-dns shop      run by no shell, in a process group with its `warden`
         LOCKGATE_PHASE=before          before, after or undo
         stdin: {"move": …, "tables": […], …}
                  │
                  ├── exits 0             done; its last line is the detail
                  ├── exits otherwise     failed, with what it said last
-                 └── takes too long      it and whatever it started are killed
+                 └── takes too long,     it and whatever it started are killed
+                     or its node dies
+
+It is started only for the newest keeper of the move, and ends in its time whoever lives. A node
+that stands still right where it starts it may yet be late: `LOCKGATE_FENCE` tells, by which the
+program, or what it talks to, knows a former keeper.
 
 Its environment is made here and holds nothing of the server's, whose own may hold passwords. Tables
 come on stdin, for there may be more of them than an environment takes. What it says is kept in the
@@ -19,11 +24,12 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from lockgate.model.looks import by_look
 from lockgate.node.hooks.port import HookContext, HookFailed, HookUnfit
@@ -36,15 +42,24 @@ _KEPT_BYTES: Final = 16 * 1024
 _SAID_MAX: Final = 500
 """Of that, what goes into a record."""
 _LOOK_MS: Final = 20
+_WARDEN: Final = str(Path(__file__).with_name("warden.py"))
 
 
 class CommandHook:
     """One program, run for each verb."""
 
-    def __init__(self, name: str, command: Sequence[str], timeout_s: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        timeout_s: float,
+        check: Callable[[HookContext], None] = lambda _: None,
+    ) -> None:
+        """`check` raises StaleOwner when a later keeper works for the move."""
         self._name = name
         self._command = list(command)
         self._timeout_s = timeout_s
+        self._check = check
 
     def check(self, ctx: HookContext) -> str:
         """Whether the program is there; whether it works, only it knows."""
@@ -65,32 +80,46 @@ class CommandHook:
 
     def _run(self, phase: str, ctx: HookContext) -> str:
         patience_s = min(self._timeout_s, ctx.left_s)
-        began = time.monotonic()
-        with tempfile.TemporaryFile() as told:
+        deadline = time.monotonic() + patience_s
+        with tempfile.TemporaryFile() as told, _lifeline() as lifeline, _pipe() as (heard, report):
             told.write(_document(phase, ctx))
             told.seek(0)
+            fds = (lifeline, report.fileno())
+            warden = [sys.executable, "-I", "-S", _WARDEN, *map(str, fds), repr(deadline)]
+            self._check(ctx)
+            if time.monotonic() >= deadline:
+                raise self._failed(phase, "its time was over before it was started", "")
             try:
                 process = subprocess.Popen(
-                    self._command,
+                    [*warden, *self._command],
                     stdin=told,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     env=_environment(phase, ctx),
                     cwd="/",
+                    pass_fds=fds,
                     start_new_session=True,
                 )
             except OSError as error:
                 raise self._unfit("the program cannot be run", error.strerror or "") from error
-        with process:
-            said = _followed(process, began + patience_s)
+            with process:
+                said = _followed(process, deadline)
+            report.close()
+            how, _, number = heard.readline().decode().partition(" ")
+        if how == "unfit":
+            raise self._unfit("the program cannot be run", os.strerror(int(number)))
         words = _words(said)
-        if process.returncode == 0:
+        code = int(number) if how == "ended" else process.returncode
+        if code == 0:
             return f"hook {self._name}, {phase}" + (f": {words.splitlines()[-1]}" if words else "")
-        if time.monotonic() - began >= patience_s and process.returncode == -signal.SIGKILL:
+        if not how and time.monotonic() >= deadline:
             what = f"the hook took longer than {patience_s:.3g} s, and was killed"
         else:
-            what = f"the hook ended with {_ending(process.returncode)}"
-        raise HookFailed(
+            what = f"the hook ended with {_ending(code)}"
+        raise self._failed(phase, what, words)
+
+    def _failed(self, phase: str, what: str, words: str) -> HookFailed:
+        return HookFailed(
             what,
             object_=self._name,
             hint=f"see what it says: {words}" if words else "it said nothing: see its own log",
@@ -116,6 +145,7 @@ def _document(phase: str, ctx: HookContext) -> bytes:
             "taking": {"side": ctx.taking.side.value, "endpoint": ctx.taking.endpoint},
             "tables": ctx.tables,
             "attempt": ctx.attempt,
+            "fence": ctx.fence,
         }
     ).encode()
 
@@ -130,13 +160,29 @@ def _environment(phase: str, ctx: HookContext) -> Mapping[str, str]:
         "LOCKGATE_GIVING": ctx.giving.endpoint,
         "LOCKGATE_TAKING": ctx.taking.endpoint,
         "LOCKGATE_ATTEMPT": str(ctx.attempt),
+        "LOCKGATE_FENCE": ctx.fence,
     }
+
+
+@contextlib.contextmanager
+def _pipe() -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    ends = os.pipe()
+    with os.fdopen(ends[0], "rb", 0) as out, os.fdopen(ends[1], "wb", 0) as in_:
+        yield out, in_
+
+
+@contextlib.contextmanager
+def _lifeline() -> Iterator[int]:
+    """What ends when this process does: nobody else has its other end."""
+    with _pipe() as (out, _):
+        yield out.fileno()
 
 
 def _followed(process: subprocess.Popen[bytes], deadline: float) -> bytes:
     """The end of what it says, until it is over or its time is. Nothing of its group runs then.
 
-    Its own end counts and not the end of the pipe, which something that it has started may hold."""
+    Its warden's end counts and not the end of the pipe, which something that got away from the
+    group may hold."""
     assert process.stdout is not None
     pipe = process.stdout.fileno()
     poll = select.poll()

@@ -4,6 +4,8 @@ Over the API people only ever name a hook. What it runs is written in the server
 whoever may write there.
 """
 
+from collections.abc import Callable
+
 from lockgate.model.server_config import ServerConfig
 from lockgate.node.hooks.command import CommandHook
 from lockgate.node.hooks.pgbouncer import PgBouncerHook
@@ -22,8 +24,9 @@ class NoHook:
     before = after = undo = check
 
 
-def hook_named(config: ServerConfig, name: str) -> Hook:
-    """The hook of this name; for an empty one, a hook that does nothing."""
+def hook_named(config: ServerConfig, check: Callable[[HookContext], None], name: str) -> Hook:
+    """The hook of this name; for an empty one, a hook that does nothing. `check` raises StaleOwner
+    when a later keeper works for the move: a program has no other fence before it runs."""
     if not name:
         return NoHook()
     found = config.hooks.get(name)
@@ -37,4 +40,4 @@ def hook_named(config: ServerConfig, name: str) -> Hook:
         )
     if found.pgbouncer is not None:
         return PgBouncerHook(name, found.pgbouncer, found.timeout_s)
-    return CommandHook(name, found.command, found.timeout_s)
+    return CommandHook(name, found.command, found.timeout_s, check)

@@ -54,6 +54,12 @@ class HookContext(Value, frozen=True):
     birth: int = 0
     """The move's: no other move has had this number, whatever it was called."""
 
+    @property
+    def fence(self) -> str:
+        """Rises with every keeper and with every move of this installation. It is compared as text,
+        as any shell can: as one number it would not be exact everywhere."""
+        return f"{self.birth:015d}.{self.attempt:08d}"
+
 
 class Hook(Protocol):
     """Each verb returns what it has done, in words. All of them raise LockgateErrors only."""

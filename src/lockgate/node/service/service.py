@@ -179,7 +179,11 @@ class NodeService(Verbs):
         self._feeds = FeedDesk(
             stores, contexts, self._cluster, self._statuses, self._keeper, installation
         )
-        hook = partial(hook_named, config)
+        hook = partial(
+            hook_named,
+            config,
+            lambda ctx: stores.moves.require_newest(ctx.move, ctx.birth, ctx.attempt),
+        )
         self._move_hosts = MoveHosts(
             stores,
             MoveFeeds(
