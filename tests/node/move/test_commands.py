@@ -16,7 +16,9 @@ from lockgate.model.move_config import MoveConfig
 from lockgate.model.moves import Command, MoveState
 from lockgate.model.secret import Secret
 from lockgate.model.tables import TableName
+from lockgate.node.move.feeds import BROKEN_OFF
 from lockgate.node.service import feeds
+from lockgate.node.service.contexts import config_of
 from lockgate.node.service.moves import RolledBack
 from tests.support.moves import (
     CANCEL,
@@ -68,6 +70,20 @@ def test_a_former_keeper_stops_no_feed_and_lets_none_go_on(moved: Moved) -> None
         with pytest.raises(StaleOwner):
             verb(msgspec.structs.replace(entry, birth=entry.birth - 1), entry.record.keeper, feed)
     assert feeds.trouble(feed) == ""
+
+
+def test_a_former_keeper_lets_no_set_up_go_on_that_was_broken_off(moved: Moved) -> None:
+    entry = moved.service._stores.moves.read("orders")
+    book, feeds = moved.service._stores.feeds, moved.service._move_hosts._feeds
+    feed = entry.record.facts.feed
+    config = config_of(book.read(feed))
+    book.change(feed, lambda now: msgspec.structs.replace(now, error=BROKEN_OFF))
+    try:
+        with pytest.raises(StaleOwner):
+            feeds.have(entry, entry.record.keeper - 1, config)
+        assert book.read(feed).error == BROKEN_OFF
+    finally:
+        assert feeds.have(entry, entry.record.keeper, config).error == ""
 
 
 def _not_null(moved: Moved) -> bool:

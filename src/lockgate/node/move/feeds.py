@@ -195,7 +195,9 @@ class MoveFeeds:
             )
         if found.error:
             found = self._stores.feeds.change(
-                config.name, lambda now: msgspec.structs.replace(now, error="")
+                config.name,
+                lambda now: msgspec.structs.replace(now, error=""),
+                kept_by(move.move, move.birth, keeper),
             )
         self._keeper.knock(config.name)
         return found
