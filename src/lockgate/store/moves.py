@@ -28,7 +28,7 @@ from lockgate.store.tables import moves, routes, settings, upsert
 from lockgate.store.texts import fits
 from lockgate.store.transactions import Alive, Clock, Transactions
 
-__all__ = ["MoveBook", "MoveEntry", "all_moves", "is_over", "kept_by", "unmoved"]
+__all__ = ["MoveBook", "MoveEntry", "all_moves", "is_over", "kept_by", "taken", "unmoved"]
 
 _VERSION: Final = "routes_version"
 
@@ -214,11 +214,20 @@ def kept_by(move: MoveId, birth: int, keeper: int) -> Callable[[sa.Connection], 
     return check
 
 
+def taken(by: MoveEntry, table: TableId) -> Conflict:
+    """Why another move of this table is refused."""
+    return Conflict(
+        f"the move {by.move} has this table already",
+        object_=table,
+        hint=f"leave it out, or end that move first: lockgate move status {by.move}",
+    )
+
+
 def unmoved(
     tables: Collection[TableId], known: Collection[MoveEntry]
 ) -> Callable[[sa.Connection], None]:
-    """For whoever enters a feed into these tables and has looked at the moves `known`: raises
-    Conflict when there is another one by now."""
+    """For whoever enters a feed or a move of these tables and has looked at the moves `known`:
+    raises Conflict when there is another one by now."""
     births = {entry.birth for entry in known}
 
     def check(connection: sa.Connection) -> None:
@@ -237,18 +246,15 @@ def unmoved(
 
 
 def _refuse_if_taken(new: MoveEntry, others: list[MoveEntry]) -> None:
-    """A table is in one move at a time, on whichever side."""
+    """A table is in one move at a time, on whichever side; by the names of the sides. Whether two
+    names lead to one database is not known here, but to who has looked (`MovePlans`)."""
     ends = {new.config.source, new.config.target}
     for other in others:
         if other.over or other.move == new.move:
             continue
         shared = sorted(set(new.tables) & set(other.tables))
         if shared and ends & {other.config.source, other.config.target}:
-            raise Conflict(
-                f"the move {other.move} has this table already",
-                object_=shared[0],
-                hint=f"leave it out, or end that move first: lockgate move status {other.move}",
-            )
+            raise taken(other, shared[0])
 
 
 def _route(connection: sa.Connection, entry: MoveEntry) -> None:

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from lockgate.endpoints.postgres.cutover import MoveMark, guard
+from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.model.errors import Conflict, EndpointRefused, NotFound, StaleOwner, UsageError
 from lockgate.model.feed_config import read_config
@@ -20,6 +21,7 @@ from lockgate.node.move.feeds import BROKEN_OFF
 from lockgate.node.service import feeds
 from lockgate.node.service.contexts import config_of
 from lockgate.node.service.moves import RolledBack
+from tests.support.databases import fresh_database
 from tests.support.moves import (
     CANCEL,
     CONFIG,
@@ -267,6 +269,27 @@ def test_a_name_that_is_in_use_is_refused(moved: Moved) -> None:
     other = msgspec.structs.replace(CONFIG, tables=("public.orders",))
     with pytest.raises(Conflict, match="another configuration"):
         moved.service.moves.create(other, "test")
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_table_is_in_one_move_also_under_another_name_of_the_side(
+    moved: Moved, pg18: EmbeddedPostgres, side: str
+) -> None:
+    url = {"source": moved.pair.source, "target": moved.pair.target}[side]
+    with fresh_database(pg18) as third:
+        moved.service.add_endpoint(f"alias-{side}", Secret(elsewise(url)), "test")
+        moved.service.add_endpoint(f"third-{side}", Secret(third), "test")
+        config = MoveConfig(
+            name="second",
+            source=f"alias-{side}",
+            target=f"third-{side}",
+            tables=("public.orders",),
+        )
+        planned = moved.service.moves.plan(config)
+        assert "the move orders has this table already" in planned.what
+        with pytest.raises(Conflict, match="the move orders has this table already"):
+            moved.service.moves.create(config, "test")
+    assert [each.name for each in moved.service.moves.all()] == ["orders"]
 
 
 def test_creating_it_again_as_it_is_is_no_error(moved: Moved) -> None:

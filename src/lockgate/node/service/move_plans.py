@@ -1,6 +1,6 @@
 """What creating a move would do, found out without doing anything."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from lockgate.core.move.plans import PLANS
@@ -18,12 +18,14 @@ from lockgate.model.moves import Command, Step
 from lockgate.model.secret import Secret
 from lockgate.model.tables import TableName
 from lockgate.node.feed.chosen import Chosen
+from lockgate.node.feed.ends import Url
 from lockgate.node.feed.setup import choose
 from lockgate.node.hooks import Hook
 from lockgate.node.service.contexts import Contexts
 from lockgate.node.service.endpoints import documents_of
 from lockgate.node.service.planning import findings_of
 from lockgate.store.endpoints import EndpointEntry
+from lockgate.store.moves import taken
 
 __all__ = ["MovePlan", "MovePlans"]
 
@@ -36,6 +38,8 @@ class MovePlan(NamedTuple):
     """Those that the target has already."""
     between: tuple[EndpointEntry, ...]
     findings: tuple[Finding, ...]
+    taken: Conflict | None
+    """Another move has one of the tables, in one of these databases."""
 
 
 class MovePlans:
@@ -49,7 +53,8 @@ class MovePlans:
     def told(self, config: MoveConfig) -> MoveOutcome:
         """For people: the steps, and what was found."""
         plan = self._looked(config)
-        wrong = [each for each in plan.findings if each.severity is Severity.ERROR]
+        findings = [*([from_error(plan.taken)] if plan.taken else []), *plan.findings]
+        wrong = [each for each in findings if each.severity is Severity.ERROR]
         many = len(plan.tables)
         steps = {
             Step.CHECK_CREATE: f"look whether {many} tables can be moved",
@@ -63,12 +68,14 @@ class MovePlans:
             wrong[0].hint if wrong else "",
             dry=True,
             steps=tuple(PlannedStep(one.value, steps[one]) for one in PLANS[Command.CREATE]),
-            findings=documents_of(list(plan.findings)),
+            findings=documents_of(findings),
         )
 
     def checked(self, config: MoveConfig) -> MovePlan:
         """Raises for the first thing that stands in the way, before anything is made."""
         plan = self._looked(config)
+        if plan.taken is not None:
+            raise plan.taken
         wrong = [each for each in plan.findings if each.severity is Severity.ERROR]
         if wrong:
             first = wrong[0]
@@ -107,7 +114,18 @@ class MovePlans:
         except LockgateError as error:
             findings.append(from_error(error))
         there = _there(ends.target, names, config, findings)
-        return MovePlan(_ids(chosen), there, between, tuple(findings))
+        taken = self._taken(config, (ends.source, ends.target), _ids(chosen))
+        return MovePlan(_ids(chosen), there, between, tuple(findings), taken)
+
+    def _taken(
+        self, config: MoveConfig, places: Iterable[Url], tables: Collection[TableId]
+    ) -> Conflict | None:
+        """Sides are told by their databases: an endpoint of another name may lead to the same."""
+        for place in places:
+            for other in self._contexts.moves_at(place, tables):
+                if other.move != config.name:
+                    return taken(other, min(set(tables).intersection(other.tables)))
+        return None
 
 
 def _ids(chosen: list[Chosen]) -> tuple[TableId, ...]:

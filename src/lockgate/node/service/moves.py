@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 import msgspec
+import sqlalchemy as sa
 
 from lockgate.core.move.requests import request_of
 from lockgate.core.move.rules import judge
@@ -38,7 +39,7 @@ from lockgate.node.service.noting import BEGUN, noted
 from lockgate.node.service.statuses import Statuses
 from lockgate.node.service.stores import Stores
 from lockgate.store.endpoints import unchanged
-from lockgate.store.moves import MoveEntry
+from lockgate.store.moves import MoveEntry, unmoved
 
 __all__ = ["MoveBusy", "MoveDesk", "MoveStuck", "RolledBack", "answer_here"]
 
@@ -153,10 +154,14 @@ class MoveDesk:
     def _entered(self, config: MoveConfig, who: str) -> MoveEntry:
         detail = f"{config.source} to {config.target}, tables {', '.join(config.tables)}"
         with noted(self._stores.history, who, "move create", config.name, detail):
+            known = self._stores.moves.all()
             plan = self._plans.checked(config)
-            return self._stores.moves.enter(
-                config, plan.tables, plan.there, unchanged(plan.between)
-            )
+
+            def check(connection: sa.Connection) -> None:
+                unchanged(plan.between)(connection)
+                unmoved(plan.tables, known)(connection)
+
+            return self._stores.moves.enter(config, plan.tables, plan.there, check)
 
     def _is_settled(self, name: MoveId, birth: int) -> bool:
         entry = self._stores.moves.read(name)
