@@ -9,13 +9,15 @@ node that keeps the move, so that another one goes on; or all nodes, which are t
 For each: stand the step still (`soak.failpoints`), kill, and let the others see to it. A command is
 then either done or put back, as its step says; nothing else. All the while a prober writes at both
 sides at once, in transactions that it rolls back: never are both open, never none for longer than a
-flip may take. A writer with a ledger of its own finds each of its rows as it was acknowledged.
+flip may take. A writer with a ledger of its own finds each of its rows as it was acknowledged. The
+moves have a command hook: at rest it holds nothing, and has sent the traffic to who has it.
 
 *flips*: there and back under load, by writers that follow the routes. *renames*: complete --rename
 under heavy writes, of small tables, several at a time.
 
     writer, ledger, judge   who writes, what was acknowledged, whether a side holds just that
     prober                  who can write where
+    hook                    what holds the traffic, and whether it let go
     leftovers               what a move must not leave
     world                   nodes, sides, moves
     cells, trial   the matrix     flips     renames

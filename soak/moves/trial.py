@@ -15,6 +15,7 @@ from lockgate.model.errors import LockgateError
 from lockgate.model.moves import Command, MoveState
 from soak.failpoints import FailPoint
 from soak.moves.cells import MoveCell
+from soak.moves.hook import HOOK, wrongly_told
 from soak.moves.judge import judge, notes_at
 from soak.moves.ledger import Ledger
 from soak.moves.prober import Prober
@@ -89,7 +90,7 @@ class _Trial:
         table = f"public.{FLIPS}"
         if world.status(FLIPS) is None:
             world.make_tables(table, f"{table}_too")
-            world.create(FLIPS, [f"{table}*"])
+            world.create(FLIPS, [f"{table}*"], HOOK)
         giving = _TRAFFIC[command]
         world.flip(FLIPS, giving)
         world.start(*NODES)
@@ -110,12 +111,18 @@ class _Trial:
             )
             traffic = world.traffic(FLIPS)
             world.until(lambda: prober.open_side == traffic, lambda: f"{traffic} is not open", 30.0)
+        self._require_hook(FLIPS, traffic)
         if (traffic != giving) not in cell.outcomes:
             raise Unhealthy(f"the traffic is at the {traffic}, it was at the {giving}")
         feed = self._one_feed(traffic)
         if not world.client().feeds.wait(feed, timeout_s=SOON_S).level:
             raise Unhealthy(f"{feed} does not become level")
         self._require_rows(table, writer, "target" if traffic == "source" else "source")
+
+    def _require_hook(self, move: str, traffic: str) -> None:
+        hook = self._world.hook
+        if wrong := wrongly_told(hook.told(move), holds=hook.holds(move), traffic=traffic):
+            raise Unhealthy("; ".join(wrong))
 
     def _one_feed(self, traffic: str) -> str:
         """From the side that has the traffic, and nothing of another one."""
@@ -141,7 +148,7 @@ class _Trial:
         move, table = self._fresh()
 
         def ask(moves: Moves) -> None:
-            moves.create(move, source="shop", target="copy", tables=[table])
+            moves.create(move, source="shop", target="copy", tables=[table], hook=HOOK)
 
         with self._writing(move, table) as writer:
             self._freeze(move, FailPoint(move, "step", self._cell.step, self._cell.when), ask)
@@ -149,6 +156,7 @@ class _Trial:
             self._move_on(writer)
         world.flip(move, "target")  # whatever was written is at the other side, or it is refused
         self._require_rows(table, writer, "target")
+        self._require_hook(move, "target")
         world.flip(move, "source")
         self._until_over(move, lambda moves: moves.cancel(move), MoveState.CANCELLED)
         world.require_nothing_left()
@@ -157,7 +165,7 @@ class _Trial:
     def _end(self, command: Command) -> None:
         world, cell = self._world, self._cell
         move, table = self._fresh()
-        world.create(move, [table])
+        world.create(move, [table], HOOK)
         completes = command is Command.COMPLETE
         if completes:
             world.flip(move, "target")
@@ -171,6 +179,7 @@ class _Trial:
             self._freeze(move, FailPoint(move, "step", cell.step, cell.when), ask)
             self._kill_and_resume(lambda: self._resting(move, over, ask))
         world.require_nothing_left()
+        self._require_hook(move, "target" if completes else "source")
         self._require_tables(table, completes)
         world.client().moves.remove(move)
         world.drop_tables(table)

@@ -17,6 +17,7 @@ from lockgate.model.move_status import MoveStatus
 from lockgate.model.moves import MoveState
 from soak.failpoints import ENV, LAUNCHER, FailPoint, FailPoints
 from soak.matrix.world import Unhealthy, free_port
+from soak.moves.hook import HookLedger
 from soak.moves.leftovers import leftovers
 from soak.nodes import Cluster, NodeServer
 
@@ -37,8 +38,11 @@ ROWS: Final = 200
 class MoveWorld:
     """Nodes that are killed, and the two sides of moves."""
 
-    def __init__(self, cluster: Cluster, folder: Path, source: str, target: str) -> None:
+    def __init__(
+        self, cluster: Cluster, folder: Path, hook: HookLedger, source: str, target: str
+    ) -> None:
         self.cluster = cluster
+        self.hook = hook
         self.points = {name: FailPoints(folder / "points" / name) for name in NODES}
         self.source, self.target = source, target
         self._clients: dict[str, Client] = {}
@@ -186,13 +190,15 @@ class MoveWorld:
                             sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(schema, each))
                         )
 
-    def create(self, move: str, tables: Sequence[str]) -> None:
+    def create(self, move: str, tables: Sequence[str], hook: str = "") -> None:
         """A move that is copied."""
-        self.until(lambda: self._created(move, tables), lambda: _told(self.status(move)))
+        self.until(lambda: self._created(move, tables, hook), lambda: _told(self.status(move)))
         self.rested(move, MoveState.RUNNING)
 
-    def _created(self, move: str, tables: Sequence[str]) -> bool:
-        self.client().moves.create(move, source="shop", target="copy", tables=list(tables))
+    def _created(self, move: str, tables: Sequence[str], hook: str) -> bool:
+        self.client().moves.create(
+            move, source="shop", target="copy", tables=list(tables), hook=hook
+        )
         return True
 
     def flip(self, move: str, to: str) -> None:
@@ -224,11 +230,12 @@ def open_move_world(
 ) -> Iterator[MoveWorld]:
     """Both nodes, up and running; metastore, source and target are its own."""
     with Cluster(folder, metastore, spark, lease_s=LEASE_S, launcher=LAUNCHER) as cluster:
-        world = MoveWorld(cluster, folder, source, target)
+        hook = HookLedger(folder / "hook")
+        world = MoveWorld(cluster, folder, hook, source, target)
         for name in NODES:
             env = {ENV: str(folder / "points" / name)}
-            listen = ("--listen", f"127.0.0.1:{free_port()}")
-            cluster.start(name, *listen, env=env, wait=False)
+            options = ("--listen", f"127.0.0.1:{free_port()}", "--config", str(hook.config))
+            cluster.start(name, *options, env=env, wait=False)
         for node in cluster.nodes.values():
             node.wait_listening()
         world.client().endpoints.add("shop", source)

@@ -25,6 +25,7 @@ from soak.moves.world import NODES, MoveWorld, open_move_world
 from tests.support.databases import fresh_database
 
 SAMPLE = (
+    MoveCell("switch", "hook-before", "after", "keeper"),
     MoveCell("switch", "block", "after", "keeper"),
     MoveCell("switch", "way-back", "after", "keeper", undo=True),
     MoveCell("switch", "seal", "after", "keeper"),

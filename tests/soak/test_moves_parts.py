@@ -1,6 +1,10 @@
 """The soak of moves is only worth what its parts see."""
 
+import os
+import subprocess
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -10,6 +14,7 @@ from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from lockgate.model.moves import Command, Step
 from soak.moves.cells import COMMANDS, VICTIMS, cells
 from soak.moves.flips import Flip, wrongly_refused
+from soak.moves.hook import HOOK, HookLedger, Told, wrongly_told
 from soak.moves.judge import judge, notes_at
 from soak.moves.ledger import Acknowledged, Change, Kind, Ledger, Refused
 from soak.moves.leftovers import leftovers
@@ -71,6 +76,47 @@ def test_every_step_of_every_command_is_in_the_matrix() -> None:
 def test_each_is_there_before_and_after_and_for_every_victim() -> None:
     found = cells(COMMANDS, VICTIMS, None)
     assert len(found) == len(set(found)) == 4 * len({one[:2] + one[4:] for one in found})
+
+
+# --- the hook -------------------------------------------------------------------------------------
+
+
+def _told(*phases: str, side: str = "target") -> list[Told]:
+    return [Told(phase, "shop", side, f"1.{n}") for n, phase in enumerate(phases)]
+
+
+def test_a_hook_that_let_go_where_the_traffic_is_is_right() -> None:
+    assert wrongly_told(_told("before", "after"), holds=False, traffic="target") == []
+    assert wrongly_told(_told("before", "undo"), holds=False, traffic="source") == []
+
+
+def test_a_hook_that_still_holds_is_seen() -> None:
+    [wrong] = wrongly_told(_told("before", "undo", "before"), holds=True, traffic="source")
+    assert "at rest" in wrong
+
+
+def test_a_hook_that_sent_the_traffic_elsewhere_or_nowhere_is_seen() -> None:
+    for told in (_told("before"), _told("after", side="source")):
+        [wrong] = wrongly_told(told, holds=False, traffic="target")
+        assert "it is at the target" in wrong
+
+
+def test_a_hook_that_is_run_for_a_former_keeper_is_seen() -> None:
+    [wrong] = wrongly_told(_told("before", "undo")[::-1], holds=False, traffic="source")
+    assert "former keeper" in wrong
+
+
+def test_the_script_holds_and_lets_go(tmp_path: Path) -> None:
+    ledger = HookLedger(tmp_path / "hook")
+    [command] = tomllib.loads(ledger.config.read_text())["hooks"][HOOK].values()
+    env = {"PATH": os.environ["PATH"], "LOCKGATE_MOVE": "shop", "LOCKGATE_SIDE": "target"}
+    seen = []
+    for phase in ("before", "undo", "before", "after"):
+        told = {"LOCKGATE_PHASE": phase, "LOCKGATE_FENCE": "1.1"}
+        subprocess.run(command, check=True, env={**env, **told})
+        seen.append(ledger.holds("shop"))
+    assert seen == [True, False, True, False]
+    assert [one.phase for one in ledger.told("shop")] == ["before", "undo", "before", "after"]
 
 
 # --- the prober -----------------------------------------------------------------------------------
