@@ -45,13 +45,16 @@ class Ending(NamedTuple):
     """Transactions that were acknowledged and are not there, or are there twice, or unasked."""
     differing: int
     """Diffs on the way that did not find both sides equal."""
+    troubles: list[str]
+    """What else was not as it has to be."""
     seconds: float
 
     @property
     def good(self) -> bool:
         orders = next(one for one in self.compared if one.table.id == ORDERS)
         equal = all(one.equal for one in self.compared) and not self.differing
-        return equal and not self.lost and self.in_lake == orders.rows
+        whole = not self.lost and self.in_lake == orders.rows
+        return equal and whole and not self.troubles
 
 
 def run(console: Console, rows: int, keep: bool) -> bool:
@@ -134,7 +137,8 @@ def _acts(
     pairs = [(table, old_name(table)) for table in TABLES]
     compared = compare(homes["there"], homes["here"], pairs)
     asked, found = sorted(writers.guests), guests(homes["there"])
-    return Ending(compared, in_lake, _differing(asked, found), moving.differing, away_s)
+    lost = _differing(asked, found)
+    return Ending(compared, in_lake, lost, moving.differing, pond.troubles, away_s)
 
 
 @contextlib.contextmanager
@@ -212,3 +216,5 @@ def _summary(
         console.print(f"[dim]{name:>15}[/]  {value}", highlight=False)
     if not ending.good:
         console.print("[red]Something is missing, doubled, or differs.[/]")
+    for trouble in ending.troubles:
+        console.print(trouble, style="red", highlight=False, markup=False)
