@@ -48,7 +48,13 @@ from lockgate.endpoints.delta.foreign import (
     first_lost,
     foreign_commit,
 )
-from lockgate.endpoints.delta.marks import Marks, marks_of, transactions, written_at
+from lockgate.endpoints.delta.marks import (
+    Marks,
+    marks_in,
+    marks_of,
+    transactions,
+    written_at,
+)
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.schemas import new_fields
 from lockgate.model.errors import EndpointBusy, NotFound, ObjectMissing, StaleOwner
@@ -159,7 +165,7 @@ class FencedTable:
                 self._flushed = version
             if self._marks is None or self._marks.version != version:
                 # To read them takes longer than to see that there is no newer version.
-                self._marks = self._judge(marks_of(self._handle))
+                self._marks = self._marks_at(version)
             return self._marks
 
     def sound(self, marks: Marks) -> DeltaTable:
@@ -342,6 +348,12 @@ class FencedTable:
         self.refuse_lost(marks)
         if marks.foreign:
             raise foreign_commit(self._place, marks.foreign)
+
+    def _marks_at(self, version: int) -> Marks:
+        said = marks_in(self._place, version)
+        if said is not None and not said.foreign:
+            return said
+        return self._judge(marks_of(self._handle))
 
     def _judge(self, marks: Marks) -> Marks:
         """With what somebody else has done to it."""

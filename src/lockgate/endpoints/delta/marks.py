@@ -4,15 +4,19 @@ Delta keeps the last number that each *application* wrote with a commit. Ours ar
 per number, so that a commit, its owner and its position land together or not at all.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
+import msgspec
 from deltalake import DeltaTable, Transaction
 
+from lockgate.endpoints.delta.commit_files import commit_name
+from lockgate.endpoints.delta.place import Place
 from lockgate.model.ids import NO_TOKEN, Token
 from lockgate.model.positions import Position
 from lockgate.model.value import Value
 
-__all__ = ["VERSION", "Marks", "marks_of", "transactions", "written_at"]
+__all__ = ["VERSION", "Marks", "marks_in", "marks_of", "transactions", "written_at"]
 
 _EPOCH: Final = "lockgate.epoch"
 _SEQ: Final = "lockgate.seq"
@@ -24,6 +28,7 @@ _WITH_NAME: Final = 2
 _FOREIGN: Final = "lockgate.foreign"
 VERSION: Final = "lockgate.version"
 """The commit's own number. A table whose version is another was written to by somebody else."""
+_ALL: Final = (_EPOCH, _SEQ, _INCARNATION, _POSITION, _SETTLED, _DEAD, _FOREIGN, VERSION)
 
 
 class Marks(Value, frozen=True):
@@ -48,18 +53,47 @@ class Marks(Value, frozen=True):
 
 def marks_of(table: DeltaTable) -> Marks:
     """As the handle sees it; the log may have gone on."""
+    return _marks(table.version(), {app: table.transaction_version(app) or 0 for app in _ALL})
 
-    def number(app: str) -> int:
-        return table.transaction_version(app) or 0
 
+def marks_in(table: Place, version: int) -> Marks | None:
+    """The same, by what a commit of ours says itself: that is all of it. None: it is not ours, or
+    cannot be read. Delta looks for each number through the whole log: 7 ms for all of them in one
+    of 40 commits, where this takes 0.03."""
+    files, base = table.filesystem()
+    try:
+        with files.open_input_file(f"{base}/{commit_name(version)}") as source:
+            lines = source.read().splitlines()
+        found = [_LINE.decode(line).txn for line in lines if line.startswith(_TXN)]
+    except (OSError, msgspec.MsgspecError):
+        return None
+    numbers = {txn.appId: txn.version for txn in found}
+    whole = numbers.get(VERSION) == version and all(app in numbers for app in _ALL)
+    return _marks(version, numbers) if whole else None
+
+
+class _Txn(msgspec.Struct):
+    appId: str  # noqa: N815  Delta's word
+    version: int
+
+
+class _Line(msgspec.Struct):
+    txn: _Txn
+
+
+_TXN: Final = b'{"txn":'
+_LINE: Final = msgspec.json.Decoder(_Line)
+
+
+def _marks(version: int, numbers: Mapping[str, int]) -> Marks:
     return Marks(
-        version=table.version(),
-        token=Token(number(_EPOCH), number(_SEQ), number(_INCARNATION)),
-        position=number(_POSITION),
-        dead=number(_DEAD) > 0,
-        dropped=number(_DEAD) == _WITH_NAME,
-        settled=number(_SETTLED),
-        foreign=number(_FOREIGN),
+        version=version,
+        token=Token(numbers[_EPOCH], numbers[_SEQ], numbers[_INCARNATION]),
+        position=numbers[_POSITION],
+        dead=numbers[_DEAD] > 0,
+        dropped=numbers[_DEAD] == _WITH_NAME,
+        settled=numbers[_SETTLED],
+        foreign=numbers[_FOREIGN],
     )
 
 
