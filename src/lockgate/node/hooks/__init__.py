@@ -1,6 +1,6 @@
 """Hooks of moves: what the user's own machinery does around the flip of the traffic."""
 
 from lockgate.node.hooks.named import hook_named
-from lockgate.node.hooks.port import Hook, HookContext, HookEnd
+from lockgate.node.hooks.port import FindHook, Hook, HookContext, HookEnd, Keeping
 
-__all__ = ["Hook", "HookContext", "HookEnd", "hook_named"]
+__all__ = ["FindHook", "Hook", "HookContext", "HookEnd", "Keeping", "hook_named"]

@@ -7,11 +7,13 @@
                  ├── exits 0             done; its last line is the detail
                  ├── exits otherwise     failed, with what it said last
                  └── takes too long,     it and whatever it started are killed
-                     or its node dies
+                     or is not its
+                     node's to run now
 
-It is started only for the newest keeper of the move, and ends in its time whoever lives. A node
-that stands still right where it starts it may yet be late: `LOCKGATE_FENCE` tells, by which the
-program, or what it talks to, knows a former keeper.
+It is started only for the newest keeper of the move, and runs only as long as its node may believe
+that there is no other: until the end of its lease, which is told on and on, or until the keeper is
+over. Who takes the move over begins after that, so it undoes what has ended. What the program has
+asked of others may yet be late: by `LOCKGATE_FENCE` they know a former keeper.
 
 Its environment is made here and holds nothing of the server's, whose own may hold passwords. Tables
 come on stdin, for there may be more of them than an environment takes. What it says is kept in the
@@ -23,6 +25,7 @@ import json
 import os
 import select
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -31,8 +34,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from lockgate.model.errors import Transient
 from lockgate.model.looks import by_look
-from lockgate.node.hooks.port import HookContext, HookFailed, HookUnfit
+from lockgate.node.hooks.port import HookContext, HookFailed, HookUnfit, Keeping
 
 __all__ = ["CommandHook"]
 
@@ -42,6 +46,8 @@ _KEPT_BYTES: Final = 16 * 1024
 _SAID_MAX: Final = 500
 """Of that, what goes into a record."""
 _LOOK_MS: Final = 20
+_TELL_S: Final = 0.2
+"""So often its warden is told until when it may run."""
 _WARDEN: Final = str(Path(__file__).with_name("warden.py"))
 
 
@@ -53,13 +59,15 @@ class CommandHook:
         name: str,
         command: Sequence[str],
         timeout_s: float,
-        check: Callable[[HookContext], None] = lambda _: None,
+        keeping: Keeping,
+        is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`check` raises StaleOwner when a later keeper works for the move."""
+        """It ends when it `is_stopped`."""
         self._name = name
         self._command = list(command)
         self._timeout_s = timeout_s
-        self._check = check
+        self._keeping = keeping
+        self._is_stopped = is_stopped
 
     def check(self, ctx: HookContext) -> str:
         """Whether the program is there; whether it works, only it knows."""
@@ -81,13 +89,19 @@ class CommandHook:
     def _run(self, phase: str, ctx: HookContext) -> str:
         patience_s = min(self._timeout_s, ctx.left_s)
         deadline = time.monotonic() + patience_s
-        with tempfile.TemporaryFile() as told, _lifeline() as lifeline, _pipe() as (heard, report):
+        with (
+            tempfile.TemporaryFile() as told,
+            _pipe() as (lifeline, tells),
+            _pipe() as (heard, report),
+        ):
             told.write(_document(phase, ctx))
             told.seek(0)
-            fds = (lifeline, report.fileno())
+            fds = (lifeline.fileno(), report.fileno())
             warden = [sys.executable, "-I", "-S", _WARDEN, *map(str, fds), repr(deadline)]
-            self._check(ctx)
-            if time.monotonic() >= deadline:
+            leave = _Leave(tells.fileno(), self._keeping.until_s, self._is_stopped)
+            # The leave is older than the look: who sleeps between the two has none any more.
+            self._keeping.check(ctx)
+            if time.monotonic() >= deadline or not leave.holds():
                 raise self._failed(phase, "its time was over before it was started", "")
             try:
                 process = subprocess.Popen(
@@ -103,7 +117,7 @@ class CommandHook:
             except OSError as error:
                 raise self._unfit("the program cannot be run", error.strerror or "") from error
             with process:
-                said = _followed(process, deadline)
+                said = _followed(process, deadline, leave)
             report.close()
             how, _, number = heard.readline().decode().partition(" ")
         if how == "unfit":
@@ -112,7 +126,9 @@ class CommandHook:
         code = int(number) if how == "ended" else process.returncode
         if code == 0:
             return f"hook {self._name}, {phase}" + (f": {words.splitlines()[-1]}" if words else "")
-        if not how and time.monotonic() >= deadline:
+        if not how and not leave.holds():
+            what = "the hook was ended: its node does not keep the move any more"
+        elif not how and time.monotonic() >= deadline:
             what = f"the hook took longer than {patience_s:.3g} s, and was killed"
         else:
             what = f"the hook ended with {_ending(code)}"
@@ -171,14 +187,37 @@ def _pipe() -> Iterator[tuple[BinaryIO, BinaryIO]]:
         yield out, in_
 
 
-@contextlib.contextmanager
-def _lifeline() -> Iterator[int]:
-    """What ends when this process does: nobody else has its other end."""
-    with _pipe() as (out, _):
-        yield out.fileno()
+class _Leave:
+    """Until when the program may run, told to its warden by a lifeline.
+
+    That ends when this process does, for nobody else has its other end."""
+
+    def __init__(
+        self, lifeline: int, until_s: Callable[[], float], is_stopped: Callable[[], bool]
+    ) -> None:
+        os.set_blocking(lifeline, False)
+        self._lifeline = lifeline
+        self._ask = until_s
+        self._is_stopped = is_stopped
+        self._until_s = 0.0
+        self._tell()
+
+    def holds(self) -> bool:
+        """Looked at anew. Once it is over it stays so: somebody else may have been there since."""
+        if time.monotonic() >= self._again_s and time.monotonic() < self._until_s:
+            self._tell()
+        return not self._is_stopped() and time.monotonic() < self._until_s
+
+    def _tell(self) -> None:
+        with contextlib.suppress(Transient):  # what was so before still is
+            self._until_s = self._ask()
+        self._again_s = time.monotonic() + _TELL_S
+        # A warden that stands still is told later, one that is gone nothing.
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            os.write(self._lifeline, struct.pack("d", self._until_s))
 
 
-def _followed(process: subprocess.Popen[bytes], deadline: float) -> bytes:
+def _followed(process: subprocess.Popen[bytes], deadline: float, leave: _Leave) -> bytes:
     """The end of what it says, until it is over or its time is. Nothing of its group runs then.
 
     Its warden's end counts and not the end of the pipe, which something that got away from the
@@ -189,7 +228,7 @@ def _followed(process: subprocess.Popen[bytes], deadline: float) -> bytes:
     poll.register(pipe, select.POLLIN)
     said = b""
     try:
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and leave.holds():
             over = _over(process.pid)
             if poll.poll(0 if over else _LOOK_MS):
                 more = os.read(pipe, 65536)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from lockgate.model.server_config import ServerConfig
 from lockgate.node.hooks.command import CommandHook
 from lockgate.node.hooks.pgbouncer import PgBouncerHook
-from lockgate.node.hooks.port import Hook, HookContext, HookUnfit
+from lockgate.node.hooks.port import Hook, HookContext, HookUnfit, Keeping
 
 __all__ = ["NoHook", "hook_named"]
 
@@ -24,9 +24,14 @@ class NoHook:
     before = after = undo = check
 
 
-def hook_named(config: ServerConfig, check: Callable[[HookContext], None], name: str) -> Hook:
-    """The hook of this name; for an empty one, a hook that does nothing. `check` raises StaleOwner
-    when a later keeper works for the move: a program has no other fence before it runs."""
+def hook_named(
+    config: ServerConfig,
+    keeping: Keeping,
+    name: str,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> Hook:
+    """The hook of this name; for an empty one, a hook that does nothing. A program has no fence but
+    `keeping`, and what compares the text that it is given; it ends when it `is_stopped`."""
     if not name:
         return NoHook()
     found = config.hooks.get(name)
@@ -40,4 +45,4 @@ def hook_named(config: ServerConfig, check: Callable[[HookContext], None], name:
         )
     if found.pgbouncer is not None:
         return PgBouncerHook(name, found.pgbouncer, found.timeout_s)
-    return CommandHook(name, found.command, found.timeout_s, check)
+    return CommandHook(name, found.command, found.timeout_s, keeping, is_stopped)

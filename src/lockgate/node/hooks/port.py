@@ -11,13 +11,14 @@ Errors say what becomes of the flip. Before the seal all of them put it back; af
 is tried again, and a Terminal waits for somebody to act.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from lockgate.model.errors import Terminal, Transient
 from lockgate.model.moves import MoveId, Side
 from lockgate.model.value import Value
 
-__all__ = ["Hook", "HookContext", "HookEnd", "HookFailed", "HookUnfit"]
+__all__ = ["FindHook", "Hook", "HookContext", "HookEnd", "HookFailed", "HookUnfit", "Keeping"]
 
 
 class HookFailed(Transient):
@@ -56,9 +57,18 @@ class HookContext(Value, frozen=True):
 
     @property
     def fence(self) -> str:
-        """Rises with every keeper and with every move of this installation. It is compared as text,
-        as any shell can: as one number it would not be exact everywhere."""
+        """Rises with every keeper of the move, and with a later move of its name. It is compared as
+        text, as any shell can: as one number it would not be exact everywhere."""
         return f"{self.birth:015d}.{self.attempt:08d}"
+
+
+class Keeping(NamedTuple):
+    """What this node knows of whether it still keeps moves."""
+
+    check: Callable[[HookContext], None]
+    """Raises StaleOwner when a later keeper works for the move. Asks the metastore."""
+    until_s: Callable[[], float]
+    """Until when nobody else does, by this machine's clock; what is over, if it is not so now."""
 
 
 class Hook(Protocol):
@@ -78,4 +88,12 @@ class Hook(Protocol):
 
     def undo(self, ctx: HookContext) -> str:
         """Let it go on as before."""
+        ...
+
+
+class FindHook(Protocol):
+    """From a hook's name to the hook."""
+
+    def __call__(self, name: str, is_stopped: Callable[[], bool] = ...) -> Hook:
+        """`is_stopped` tells that nobody waits for its verbs any more: they end."""
         ...

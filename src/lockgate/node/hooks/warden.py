@@ -1,14 +1,14 @@
 """Runs a hook's program for a node that may die, or stand still, at any moment.
 
     node ──► warden ──► program and what it starts      one session, one process group
-      └── lifeline: its end is the node's end
+      └── lifeline: until when the program has leave to run; its end is the node's end
 
-    the program ends, the lifeline ends, or its time is over:  the whole group is killed
+    the program ends, the lifeline ends, its time or its leave is over:  the whole group is killed
 
-A program that outlived its node would hold traffic that a successor has let go on. So whoever dies,
-somebody is left to end it: of a node this one, and of this one the node. How the program ended is
-told by a pipe, because this one goes with the group. Time is the clock that all processes of a
-machine share, so a node that stands still holds up nothing.
+A program that outlived its node, or the node's lease, would hold traffic that a successor has let
+go on. So whoever dies, somebody is left to end it: of a node this one, and of this one the node.
+How the program ended is told by a pipe, because this one goes with the group. Time is the clock
+that all processes of a machine share, so a node that stands still holds up nothing.
 
 A script of its own: it is started with nothing but the standard library, in milliseconds.
 
@@ -18,9 +18,11 @@ A script of its own: it is started with nothing but the standard library, in mil
 import os
 import select
 import signal
+import struct
 import sys
 import time
 
+_LEAVE = struct.Struct("d")
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """What a machine that shuts down sends to everybody: the program hears it, and this one stays."""
 
@@ -28,6 +30,7 @@ _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def main(words: list[str]) -> None:
     """Never returns: it goes with the group."""
     lifeline, report, deadline = int(words[0]), int(words[1]), float(words[2])
+    leave: float | None = 0.0
     assert os.getpgrp() == os.getpid(), "a group of its own: it is killed"
     try:
         for inherited in (lifeline, report):
@@ -40,15 +43,16 @@ def main(words: list[str]) -> None:
             signal.signal(each, signal.SIG_IGN)
         poll = select.poll()
         poll.register(lifeline, select.POLLIN)
-        if poll.poll(0) or time.monotonic() >= deadline:
+        leave = _leave(lifeline)
+        if leave is None or time.monotonic() >= min(deadline, leave):
             return
         poll.register(woken, select.POLLIN)
         child = os.fork()
         if child == 0:
             _become(words[3:], report)
-        while (left_s := deadline - time.monotonic()) > 0:
+        while (left_s := min(deadline, leave) - time.monotonic()) > 0:
             happened = [fd for fd, _ in poll.poll(left_s * 1000 + 1)]
-            if lifeline in happened:
+            if lifeline in happened and (leave := _leave(lifeline)) is None:
                 return
             if woken in happened:
                 os.read(woken, 64)
@@ -58,6 +62,12 @@ def main(words: list[str]) -> None:
                 return
     finally:
         os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def _leave(lifeline: int) -> float | None:
+    """What the node has said last; it has said something before it began. None: it is gone."""
+    said = os.read(lifeline, 64 * _LEAVE.size)
+    return _LEAVE.unpack(said[-_LEAVE.size :])[0] if said else None
 
 
 def _become(command: list[str], report: int) -> None:

@@ -8,7 +8,7 @@ from lockgate.model.errors import ObjectMissing
 from lockgate.model.move_events import MoveCommand
 from lockgate.model.move_instructions import MoveAnswer, RunStep
 from lockgate.node.feed.ends import parse_source
-from lockgate.node.hooks.port import Hook
+from lockgate.node.hooks.port import FindHook
 from lockgate.node.keeping.hosts import KeeperHosts
 from lockgate.node.move.executing import MoveExecutor
 from lockgate.node.move.feeds import MoveFeeds
@@ -31,7 +31,7 @@ class MoveHosts(KeeperHosts[int, MoveHost]):
         stores: Stores,
         feeds: MoveFeeds,
         leads: Callable[[], bool],
-        hook: Callable[[str], Hook],
+        hook: FindHook,
     ) -> None:
         """`leads` says whether moves are kept here; `hook` finds one by its name."""
         super().__init__("move", leads, self._births, _lines)

@@ -12,7 +12,7 @@ from lockgate.model.ids import FeedId
 from lockgate.model.move_instructions import RunStep
 from lockgate.model.moves import MoveFacts, Side
 from lockgate.model.tables import TableName, parse_table
-from lockgate.node.hooks.port import Hook, HookContext, HookEnd
+from lockgate.node.hooks.port import FindHook, Hook, HookContext, HookEnd
 from lockgate.node.move.feeds import MoveFeeds
 from lockgate.store.moves import MoveEntry
 
@@ -51,7 +51,7 @@ class Job:
         run: RunStep,
         urls: Callable[[str], PostgresUrl],
         feeds: MoveFeeds,
-        hook: Callable[[str], Hook],
+        hook: FindHook,
         is_stopped: Callable[[], bool],
     ) -> None:
         """`urls` tells where an endpoint is, by its name."""
@@ -136,7 +136,7 @@ class Job:
 
     @property
     def hook(self) -> Hook:
-        return self._hook(self.entry.config.hook)
+        return self._hook(self.entry.config.hook, self._is_stopped)
 
     def hooked(self) -> HookContext:
         """Which flip it is, for the hook."""

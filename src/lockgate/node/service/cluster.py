@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from lockgate.core.node import NodeCore
 from lockgate.model.errors import Conflict, LockgateError, NotFound, OutcomeUnknown, Transient
 from lockgate.model.ids import FeedId, NodeId
 from lockgate.model.instructions import Answer
@@ -31,6 +32,7 @@ __all__ = ["BUSY", "HERE_S", "TAKEN", "Cluster", "Link"]
 ASK_S: Final = 20.0
 HERE_S: Final = 8.0
 """How long the core of one node may take: less than another node waits for its answer."""
+LOOK_S: Final = 1.0
 PAUSE_S: Final = 0.1
 TAKEN: Final = "under-way"
 """Somebody has it in hand and has not said yet that it is recorded."""
@@ -91,6 +93,11 @@ class Cluster:
     def leads(self) -> bool:
         """True while the coordinator is here."""
         return self._process.look(lambda core: core.coordinator is not None)
+
+    def leads_until_s(self) -> float:
+        """Until when nobody else leads, by this machine's clock: the end of the lease. What is
+        over, while the coordinator is not here. Transient when the core does not say."""
+        return self._process.look(_leads_until_s, LOOK_S)
 
     def leader(self) -> NodeId | None:
         """The node of the coordinator, by the last word of the metastore."""
@@ -193,6 +200,10 @@ class Cluster:
             return self._link.ask(node, verb)
         except Transient as error:
             return error
+
+
+def _leads_until_s(core: NodeCore) -> float:
+    return core.member.deadline / 1000 if core.coordinator is not None else 0.0
 
 
 def _raise_refusal(answer: Answer, object_: str) -> None:

@@ -1,6 +1,6 @@
 """What creating a move would do, found out without doing anything."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from lockgate.core.move.plans import PLANS
@@ -20,7 +20,7 @@ from lockgate.model.tables import TableName
 from lockgate.node.feed.chosen import Chosen
 from lockgate.node.feed.ends import Url
 from lockgate.node.feed.setup import choose
-from lockgate.node.hooks import Hook
+from lockgate.node.hooks import FindHook
 from lockgate.node.service.contexts import Contexts
 from lockgate.node.service.endpoints import documents_of
 from lockgate.node.service.planning import findings_of
@@ -45,7 +45,7 @@ class MovePlan(NamedTuple):
 class MovePlans:
     """Looks at both ends."""
 
-    def __init__(self, contexts: Contexts, hook: Callable[[str], Hook]) -> None:
+    def __init__(self, contexts: Contexts, hook: FindHook) -> None:
         """`hook` finds one by its name."""
         self._contexts = contexts
         self._hook = hook

@@ -27,7 +27,7 @@ from lockgate.model.move_events import MoveCommand
 from lockgate.model.move_instructions import MoveAnswer, MoveVerdict
 from lockgate.model.move_status import MoveOutcome, MoveStatus, PlannedStep, Routes
 from lockgate.model.moves import Command, MoveId, MoveOrder, MoveRecord
-from lockgate.node.hooks import Hook
+from lockgate.node.hooks import FindHook
 from lockgate.node.link.wire import AskMove
 from lockgate.node.move.hosts import MoveHosts
 from lockgate.node.service.asking import new_request
@@ -90,7 +90,7 @@ class MoveDesk:
         cluster: Cluster,
         feeds: Statuses,
         knock: Callable[[], None],
-        hook: Callable[[str], Hook],
+        hook: FindHook,
     ) -> None:
         """`knock` has the keepers of moves on this node look for new ones; `hook` finds one by its
         name."""

@@ -32,7 +32,7 @@ from lockgate.node.diff.runner import DiffRunner, Standing
 from lockgate.node.diff.sides import DiffSides
 from lockgate.node.executor import FeedExecutor, SinkCloser
 from lockgate.node.home import Home, HomeMetastore
-from lockgate.node.hooks import hook_named
+from lockgate.node.hooks import Keeping, hook_named
 from lockgate.node.lake.hosts import LakeHosts
 from lockgate.node.link.addresses import Addresses
 from lockgate.node.link.intake import Intake
@@ -182,7 +182,10 @@ class NodeService(Verbs):
         hook = partial(
             hook_named,
             config,
-            lambda ctx: stores.moves.require_newest(ctx.move, ctx.birth, ctx.attempt),
+            Keeping(
+                lambda ctx: stores.moves.require_newest(ctx.move, ctx.birth, ctx.attempt),
+                self._cluster.leads_until_s,
+            ),
         )
         self._move_hosts = MoveHosts(
             stores,
