@@ -105,7 +105,7 @@ def _acts(
         client.endpoints.add(name, url)
     copied_s = moving.create(client, ["public.*"])
     say(f"   The rows are over after {copied_s:.1f} s; changes follow as they happen.", style="dim")
-    _watch(console, client)
+    _watch(console, client, writers)
     say(
         "4. A feed takes the same tables into a lake: changes in ingest, over a stable Delta table."
     )
@@ -155,14 +155,15 @@ def _command(console: Console, text: str) -> None:
     console.print(f"   [cyan]$ lockgate {text}[/]")
 
 
-def _watch(console: Console, client: Client) -> None:
+def _watch(console: Console, client: Client, writers: Writers) -> None:
     deadline = time.monotonic() + STREAM_S
     while time.monotonic() < deadline:
         time.sleep(1.0)
         status = client.moves.status(MOVE)
         lag = "?" if status.lag_s is None else f"{status.lag_s:.1f} s"
-        line = f"   {MOVE}: {status.state.value}, traffic at the {status.traffic}, lag {lag}"
-        console.print(line, style="dim", highlight=False)
+        written = f"{len(writers.guests):,} transactions written"
+        line = f"{MOVE}: {status.state.value}, traffic at the {status.traffic}"
+        console.print(f"   {line}; {written}, lag {lag}", style="dim", highlight=False)
 
 
 def _kill(
