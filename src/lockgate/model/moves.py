@@ -249,6 +249,8 @@ class MoveFacts(Value, frozen=True):
     None: the feed was set up, and every table that was not there before is its copy."""
     sealed: bool = False
     """Of the flip that is under way."""
+    unfinished: bool = False
+    """Of a cancel: it has taken the place of a create, which nobody goes on with any more."""
     route_version: int = 0
     left: tuple[str, ...] = ()
     """What is left at a side that was given up, for people."""

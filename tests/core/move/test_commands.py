@@ -140,6 +140,38 @@ def test_a_create_that_does_not_get_on_can_be_cancelled(outcome: StepOutcome) ->
     assert keeping.durable.order.command is Command.CANCEL
 
 
+def test_a_cancel_that_took_a_create_s_place_waits_when_it_is_refused() -> None:
+    """Left alone, a half-made move would look like one that can be switched."""
+    keeping = Keeping(NEW)
+    keeping.tick()
+    keeping.until(Step.FORWARD)
+    keeping.command(Command.CANCEL)
+    keeping.end(StepOutcome.FAILED)
+    keeping.until(Step.CHECK_CANCEL)
+    keeping.end(StepOutcome.REFUSED)
+    keeping.record_lands()
+    assert keeping.stage is Stage.STUCK
+    assert not keeping.durable.ended
+    keeping.command(Command.SWITCH, "no")
+    assert keeping.verdicts("no") == [MoveVerdict.BUSY]
+    keeping.command(Command.CANCEL, "keep", disposal=Disposal.KEEP)
+    keeping.through()
+    assert keeping.verdicts("keep") == [BEGUN, MoveVerdict.DONE]
+    assert keeping.durable.order.disposal is Disposal.KEEP
+
+
+def test_a_cancel_that_is_refused_leaves_a_move_that_runs() -> None:
+    keeping = Keeping(RUNNING)
+    keeping.command(Command.CANCEL)
+    keeping.until(Step.CHECK_CANCEL)
+    keeping.end(StepOutcome.REFUSED)
+    keeping.through()
+    assert keeping.verdicts() == [BEGUN, MoveVerdict.REFUSED]
+    keeping.command(Command.SWITCH, "go")
+    keeping.through()
+    assert keeping.verdicts("go") == [BEGUN, MoveVerdict.DONE]
+
+
 # --- while something is under way -------------------------------------------------------------
 
 

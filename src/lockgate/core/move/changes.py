@@ -13,6 +13,7 @@ from lockgate.core.move.words import CANCELLED
 from lockgate.model.ids import Millis
 from lockgate.model.move_config import feed_name
 from lockgate.model.moves import (
+    Command,
     MoveFacts,
     MoveOrder,
     MoveRecord,
@@ -84,7 +85,8 @@ def _with(record: MoveRecord, at: int, step: StepRecord) -> tuple[StepRecord, ..
 def opened(record: MoveRecord, order: MoveOrder, now: Millis) -> MoveRecord:
     """A command begins: its plan, the first step about to run. Whose command it takes the place of
     is told that."""
-    facts = record.facts.changed(blocked_at=0, back_from=0, sealed=False)
+    superseded = order.command is Command.CANCEL and not record.ended
+    facts = record.facts.changed(blocked_at=0, back_from=0, sealed=False, unfinished=superseded)
     steps = tuple(StepRecord(step) for step in PLANS[order.command])
     fresh = answered(record, MoveVerdict.REFUSED, CANCELLED).changed(
         order=order, ended=False, steps=steps, facts=facts, trouble=None, stuck=False

@@ -214,7 +214,8 @@ class MoveKeeper(StateMachine[MoveInstruction]):
 
     def _refused(self, ended: StepEnded) -> None:
         trouble = ended.trouble or words.UNKNOWN_TROUBLE
-        match refusal(self.record.order.command, ended.step):
+        unfinished = self.record.facts.unfinished
+        match refusal(self.record.order.command, ended.step, unfinished=unfinished):
             case Refusal.LEAVE:
                 self._attempts.late_at = None
                 self._note(changes.closed(self.record.changed(trouble=trouble), self.now))

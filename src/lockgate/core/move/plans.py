@@ -102,9 +102,10 @@ class Refusal(enum.Enum):
     """It waits for somebody to act and to ask again."""
 
 
-def refusal(command: Command, step: Step) -> Refusal:
-    """What a refused step means for its command."""
-    if step in CHECKS:
+def refusal(command: Command, step: Step, *, unfinished: bool = False) -> Refusal:
+    """What a refused step means for its command. `unfinished`: that has taken the place of another,
+    so there is nothing to leave it at."""
+    if step in CHECKS and not unfinished:
         return Refusal.LEAVE
     if PLANS[command] is not _FLIP:
         return Refusal.WAIT

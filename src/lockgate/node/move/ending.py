@@ -6,6 +6,7 @@ cancel     the feed stops, its tokens void; it is removed; only then are the cop
 """
 
 import contextlib
+from collections.abc import Collection
 
 from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.cutover.checks import complete_findings, followed_findings
@@ -18,12 +19,13 @@ from lockgate.endpoints.postgres.source.slot import lsn_text
 from lockgate.model.errors import Conflict, LockgateError, MissingPrivilege, Transient
 from lockgate.model.feeds import FeedState
 from lockgate.model.findings import Finding
-from lockgate.model.ids import FeedId
+from lockgate.model.ids import FeedId, TableId
 from lockgate.model.moves import Command, Disposal, Side
 from lockgate.model.positions import Position
 from lockgate.model.tables import TableName
 from lockgate.node.move.holding import hold
 from lockgate.node.move.job import Done, Job, refuse_if_wrong
+from lockgate.store.feeds import FeedEntry
 
 __all__ = [
     "await_gone",
@@ -163,8 +165,9 @@ def _remove_log(job: Job, side: Side) -> None:
 def check_cancel(job: Job) -> Done:
     """Traffic is at the source, which the record knows; but others may follow the copies."""
     copies, found = _copies(job), list[Finding]()
+    made = _made(job.feeds.entry(job.facts.feed))
     with contextlib.suppress(LockgateError):  # a side that is away is waited for by what follows
-        found = _followers(job, Side.TARGET, copies)
+        found = _followers(job, Side.TARGET, _among(copies, made))
     warned = refuse_if_wrong(found, job.entry.move)
     return Done(warned or f"{len(copies)} copies of tables at {job.name(Side.TARGET)}")
 
@@ -182,10 +185,9 @@ def stop(job: Job) -> Done:
     tokens, and gets none. What it has made is recorded here: once it is removed, nobody knows."""
     feed = job.facts.feed
     entry = job.feeds.break_off(job.entry, job.run.keeper, feed)
-    if entry is None:
-        return Done("there is no feed", job.facts.changed(made=()))
-    if entry.start is None:
-        return Done(f"the feed {feed} was not set up", job.facts.changed(made=entry.making))
+    if (made := _made(entry)) is not None:
+        what = "there is no feed" if entry is None else f"the feed {feed} was not set up"
+        return Done(what, job.facts.changed(made=made))
     if job.feeds.record(feed) is not None:
         job.feeds.pause(job.entry, job.run.keeper, feed)
     return Done(f"the feed {feed} is stopped")
@@ -196,8 +198,22 @@ def drop_copies(job: Job) -> Done:
     copies = _copies(job)
     if job.run.order.disposal is Disposal.KEEP or not copies:
         return Done(f"{len(copies)} copies are kept")
-    refuse_if_wrong(_followers(job, Side.TARGET, copies), job.entry.move)
-    return Done("; ".join(drop(job.url(Side.TARGET), job.mark, copies, made=job.facts.made)))
+    made = job.facts.made
+    refuse_if_wrong(_followers(job, Side.TARGET, _among(copies, made)), job.entry.move)
+    return Done("; ".join(drop(job.url(Side.TARGET), job.mark, copies, made=made)))
+
+
+def _made(feed: FeedEntry | None) -> tuple[TableId, ...] | None:
+    """What a set-up that did not come to its end has made at the target. None: it did, and every
+    copy is the move's."""
+    if feed is None:
+        return ()
+    return feed.making if feed.start is None else None
+
+
+def _among(copies: list[TableName], made: Collection[TableId] | None) -> list[TableName]:
+    """Those that are dropped: what somebody else has made stays."""
+    return copies if made is None else [each for each in copies if each.id in made]
 
 
 def _copies(job: Job) -> list[TableName]:

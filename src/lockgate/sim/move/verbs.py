@@ -41,6 +41,7 @@ REFUSABLE: Final = frozenset(
         Step.HOOK_AFTER,
         Step.CHECK_COMPLETE,
         Step.DISPOSE,
+        Step.CHECK_CANCEL,
         Step.DROP_COPIES,
     }
 )
@@ -352,6 +353,7 @@ class Verbs:
 
     def _check_cancel(self) -> Acts:
         yield self._quick()
+        self._refuse_by_chance()
         return None
 
     def _stop(self) -> Acts:
