@@ -18,6 +18,7 @@ from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.travel import snapshot_at
 from lockgate.endpoints.delta.vacuum import Vacuumed
 from lockgate.model.errors import DidNotLand
+from lockgate.model.ids import Token
 from tests.support.lake_files import age, data_files
 from tests.support.lakes import DELETE, DISPATCHER, LEADER, ROWS, Writer, rows_in
 from tests.support.waiting import until
@@ -152,6 +153,57 @@ def test_a_layer_that_another_program_wrote_to_is_left_alone(writer: Writer, pla
     age(place.url, 30 * DAY_S)
     vacuum.vacuum(place)
     assert rows_in(writer.table.read()) == writer.rows
+
+
+def test_the_log_of_a_layer_that_another_program_wrote_to_is_left_alone(
+    writer: Writer, place: Place
+) -> None:
+    """Of all that it said the state before is wanted alone, which its newest checkpoint has not."""
+    stable = f"{place.url}/stable"
+    for _ in range(55):
+        write_deltalake(stable, ROW, mode="append")
+    age(place.url, 30 * DAY_S)
+    assert vacuum.vacuum(place).log_files == 0
+    table = LayeredTable.open(place, "h")
+    assert rows_in(table.read()) == writer.rows
+    DeltaTable(stable).restore(table.stable.look().foreign - 1)
+    assert table.stable.look().foreign == 0
+    assert rows_in(table.read()) == writer.rows
+    # Undone, it is told by the same state, until there is a commit of ours.
+    age(place.url, 30 * DAY_S)
+    vacuum.vacuum(place)
+    assert LayeredTable.open(place, "h").stable.look().foreign == 0
+
+
+def test_what_another_program_did_without_harm_stays_without_harm(
+    writer: Writer, place: Place
+) -> None:
+    for number in range(52):
+        stable = DeltaTable(f"{place.url}/stable")
+        stable.alter.set_table_properties({"delta.checkpointInterval": str(10 + number % 2)})
+    age(place.url, 30 * DAY_S)
+    vacuum.vacuum(place)
+    table = LayeredTable.open(place, "h")
+    assert table.stable.look().foreign == 0
+    assert rows_in(table.read()) == writer.rows
+    writer.put(7)
+    assert table.drain(LEADER) is not None
+
+
+def test_undone_after_it_got_a_new_owner_it_stays_undone(writer: Writer, place: Place) -> None:
+    """The owner's commit is ours, and says by which state what came before it is judged."""
+    stable = f"{place.url}/stable"
+    sound = writer.table.stable.look().version
+    for _ in range(55):
+        write_deltalake(stable, ROW, mode="append")
+    writer.table.stable.claim(Token(9, 1, 1))
+    DeltaTable(stable).restore(sound)
+    DeltaTable(stable).create_checkpoint()
+    age(place.url, 30 * DAY_S)
+    vacuum.vacuum(place)
+    table = LayeredTable.open(place, "h")
+    assert table.stable.look().foreign == 0
+    assert rows_in(table.read()) == writer.rows
 
 
 def test_a_dead_table_is_no_vacuum_s(writer: Writer, place: Place) -> None:

@@ -2,7 +2,9 @@
 
 A state is rebuilt from the last checkpoint before it and the commits since. So what lies before a
 checkpoint can go, once every state that somebody may still ask for lies behind it. The newest
-commit always stays: it alone says who owns the table, and whether it is dead.
+commit always stays: it alone says who owns the table, and whether it is dead. So does the last one
+that is ours, and its state: what other programs have committed since is judged by it, and it is
+what they are undone to.
 """
 
 import re
@@ -61,10 +63,13 @@ class LogFiles(Value, frozen=True):
         recent = (version for version, one in self.commits.items() if one.changed_s >= since_s)
         return taken_out(self.table, recent)
 
-    def forget(self, before_s: float) -> list[Found]:
-        """Delete what no state needs that was the newest at some moment since then."""
+    def forget(self, before_s: float, sound: int | None) -> list[Found]:
+        """Delete what no state needs that was the newest at some moment since then, nor that of the
+        version `sound`; None: there is none."""
         recent = [version for version, one in self.commits.items() if one.changed_s >= before_s]
         needed = min(recent) - 1 if recent else max(self.commits, default=0)
+        if sound is not None:
+            needed = min(needed, sound)
         base = max((one for one in self.checkpoints if one <= needed), default=None)
         if base is None:
             return []

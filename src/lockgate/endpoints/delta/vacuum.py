@@ -9,8 +9,8 @@ Of the files in a layer's directory those stay that
 
 All else goes: files of older states, and files of drains and batches that never came to a commit.
 Before a first copy has landed it may be under way for days, and stable's directory is left alone.
-So is a layer in which another program changed rows, or of which a commit is lost: what it was
-before is still wanted, and what it may be again.
+So is a layer in which another program changed rows, or of which a commit is lost, its log too: what
+it was before is still wanted, and what it may be again.
 
 Before all that, what stable has by now is taken out of every ingest. Who lands batches does so, and
 who drains; but to a table may come nothing more, and who drained it leads another home, or was
@@ -27,6 +27,7 @@ from lockgate.endpoints.delta.foreign import CommitLost, ForeignCommit
 from lockgate.endpoints.delta.lake import INGEST, STABLE, WORK, homes_of
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.log_files import LogFiles
+from lockgate.endpoints.delta.marks import sound_at
 from lockgate.endpoints.delta.missing import table_dead
 from lockgate.endpoints.delta.pins import PINS, Layers, condemn, condemned, live_pins, sweep_pins
 from lockgate.endpoints.delta.place import Place
@@ -85,11 +86,7 @@ def vacuum(place: Place, retention_s: float = RETENTION_S, grace_s: float = GRAC
         size += sum(one.bytes for one in gone)
     _acquit(place)
     sweep_pins(place, now_s, grace_s)
-    logs = sum(
-        len(LogFiles.of(place.child(layer), now_s).forget(now_s - retention_s))
-        for layer in found
-        if layer != WORK
-    )
+    logs = sum(_forget(place, layer, now_s, retention_s) for layer in found if layer != WORK)
     return Vacuumed(files, size, logs)
 
 
@@ -136,6 +133,18 @@ def _named_now(place: Place, layer: str) -> set[str]:
     table = FencedTable.open(place.child(layer))
     table.look()
     return {file.path for file in live_files(table.handle)}
+
+
+def _forget(place: Place, layer: str, now_s: float, retention_s: float) -> int:
+    """Shorten the layer's log; by how many files."""
+    try:
+        table = FencedTable.open(place.child(layer))
+    except NotFound:  # not made yet
+        return 0
+    if table.look().foreign:
+        return 0
+    log = LogFiles.of(place.child(layer), now_s)
+    return len(log.forget(now_s - retention_s, sound_at(table.handle)))
 
 
 def _named(found: dict[str, list[Found]]) -> Layers:
