@@ -1,17 +1,23 @@
 """A drain as a Spark job does what one in memory does, and leaves nothing behind."""
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from lockgate.endpoints.delta import drain_plan
 from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
-from lockgate.model.errors import ObjectMissing, StaleOwner
+from lockgate.model.errors import EndpointUnavailable, ObjectMissing, StaleOwner, StorageFull
 from lockgate.model.ids import Token
+from lockgate.pipeline import drain as pipeline_drain
 from lockgate.pipeline.drain import compact, drain
+from lockgate.pipeline.jobs import TaskFailed
 from lockgate.pipeline.session import Spark
 from tests.support.lakes import DELETE, DISPATCHER, LEADER, ROWS, WIPE, Writer, rows_in
 
@@ -82,6 +88,48 @@ def test_of_a_drain_of_which_a_part_fails_no_file_is_left(spark: Spark, writer: 
     assert set(stable.glob("*.parquet")) == before
 
 
+@pytest.mark.parametrize("work", [drain, compact])
+def test_of_a_commit_that_fails_no_file_is_left(
+    spark: Spark, writer: Writer, monkeypatch: pytest.MonkeyPatch, work: Any
+) -> None:
+    stable = _small_files(spark, writer)
+    before = set(stable.glob("*.parquet"))
+    _fail(monkeypatch, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    with pytest.raises(StorageFull):
+        work(spark, writer.table, LEADER, "work")
+    assert set(stable.glob("*.parquet")) == before
+
+
+@pytest.mark.parametrize("work", [drain, compact])
+def test_of_a_commit_that_may_be_there_the_files_stay(
+    spark: Spark, writer: Writer, monkeypatch: pytest.MonkeyPatch, work: Any
+) -> None:
+    stable = _small_files(spark, writer)
+    before = set(stable.glob("*.parquet"))
+    _fail(monkeypatch, OSError(errno.EIO, "the connection was lost"))
+    with pytest.raises(EndpointUnavailable):
+        work(spark, writer.table, LEADER, "work")
+    assert set(stable.glob("*.parquet")) > before
+
+
+def test_of_tasks_of_which_one_fails_the_others_files_go(
+    spark: Spark, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stable = _small_files(spark, writer)
+    before = set(stable.glob("*.parquet"))
+    run = pipeline_drain.run_tasks
+
+    def one_fails(*args: Any, **named: Any) -> list[bytes]:
+        receipts: list[bytes | None] = [*run(*args, **named)]
+        assert set(stable.glob("*.parquet")) > before
+        raise TaskFailed("a task failed", object_="work", trace="", receipts=[*receipts, None])
+
+    monkeypatch.setattr(pipeline_drain, "run_tasks", one_fails)
+    with pytest.raises(TaskFailed):
+        drain(spark, writer.table, LEADER, "drain")
+    assert set(stable.glob("*.parquet")) == before
+
+
 def test_a_damaged_file_is_no_reason_to_try_again(spark: Spark, writer: Writer) -> None:
     file = _file(spark, writer)
     file.write_bytes(file.read_bytes()[:-20])
@@ -114,6 +162,27 @@ def test_small_files_are_put_together_by_tasks(
     assert (done.files_before, done.files_after) == (6, 1)
     assert rows_in(writer.table.read()) == writer.rows
     assert compact(spark, writer.table, LEADER, "compact") is None
+
+
+def _small_files(spark: Spark, writer: Writer) -> Path:
+    """Where there are two of them; there is a change for one of their keys."""
+    for id_ in (1, 150):
+        writer.put(*range(id_, id_ + 10))
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(drain_plan, "ROWS_MAX", 10)
+            drain(spark, writer.table, LEADER, "drain")
+    assert len(writer.table.snapshot().stable) == 2
+    writer.put(1, v=2)
+    return Path(writer.table.place.url, "stable")
+
+
+def _fail(patched: pytest.MonkeyPatch, error: OSError) -> None:
+    """At the next commit: nothing of it comes to the store."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    patched.setattr(DeltaTable, "create_write_transaction", fail)
 
 
 def _file(spark: Spark, writer: Writer) -> Path:

@@ -8,11 +8,12 @@ What goes wrong keeps its kind: whether trying again can help is for whoever ask
 that is full or a file that is damaged is no reason to read and write a table again and again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
+from lockgate.endpoints.delta.commit_files import taking_back
 from lockgate.endpoints.delta.compact import Compacted, Compaction, land_compaction, plan_compaction
 from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.fenced import TableDead
@@ -28,7 +29,7 @@ from lockgate.model.errors import (
     Transient,
 )
 from lockgate.model.ids import Token
-from lockgate.pipeline.jobs import run_tasks
+from lockgate.pipeline.jobs import TaskFailed, run_tasks
 from lockgate.pipeline.session import Spark
 
 __all__ = ["DrainFailed", "compact", "drain"]
@@ -63,7 +64,8 @@ def drain(spark: Spark, table: LayeredTable, token: Token, tag: str) -> Drained 
         return None
     try:
         new = _rewritten(spark, table, plan.orders, plan.old, tag)
-        return table.land_drain(token, plan, new)
+        with taking_back(table.stable.place, new):
+            return table.land_drain(token, plan, new)
     finally:
         table.forget_plan(plan)
 
@@ -74,7 +76,8 @@ def compact(spark: Spark, table: LayeredTable, token: Token, tag: str) -> Compac
     if plan is None:
         return None
     new = _rewritten(spark, table, plan.orders, plan.old, tag)
-    return land_compaction(table, token, plan, new)
+    with taking_back(table.stable.place, new):
+        return land_compaction(table, token, plan, new)
 
 
 def _rewritten(
@@ -90,15 +93,27 @@ def _rewritten(
     weights = [1.0 + sum(sizes[path] for path in order.files) for order in orders]
     # A task for a slot: how long a file takes is told by its size, so all end about together, and
     # every further task would cost as much as a sixth of a file.
-    receipts = run_tasks(spark, _KIND, items, tag, weights=weights, tasks=spark.slots)
-    done = [msgspec.msgpack.decode(receipt, type=Rewritten) for receipt in receipts]
-    new = [file for one in done for file in one.files]
+    try:
+        receipts = run_tasks(spark, _KIND, items, tag, weights=weights, tasks=spark.slots)
+    except TaskFailed as error:
+        # No commit names the others' files: on a disk that is full they would be in the way. Those
+        # of tasks that were stopped, nobody was told of: they go with a vacuum.
+        delete_files(table.stable.place, _files(_told(error.receipts)))
+        raise
+    done = _told(receipts)
     for one in done:
         if one.error:
-            # No commit names the others' files: on a disk that is full they would be in the way.
-            delete_files(table.stable.place, new)
+            delete_files(table.stable.place, _files(done))
             raise _error(one.error)
-    return new
+    return _files(done)
+
+
+def _told(receipts: Iterable[bytes | None]) -> list[Rewritten]:
+    return [msgspec.msgpack.decode(one, type=Rewritten) for one in receipts if one is not None]
+
+
+def _files(done: Iterable[Rewritten]) -> list[DataFile]:
+    return [file for one in done for file in one.files]
 
 
 def _error(said: dict[str, str]) -> LockgateError:

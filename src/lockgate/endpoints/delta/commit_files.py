@@ -1,10 +1,13 @@
-"""The file of a commit in a table's log: its name, whose it is, and that it is on the disk."""
+"""The file of a commit in a table's log: its name, whose it is, that it is on the disk; and what
+becomes of the data files that were written for it.
+"""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from lockgate.endpoints.delta.death import TableDead
+from lockgate.endpoints.delta.files import DataFile, delete_files
 from lockgate.endpoints.delta.log_archive import LOG, flush_checkpoint
 from lockgate.endpoints.delta.place import Place
 from lockgate.model.errors import EndpointUnavailable, LockgateError, OutcomeUnknown
@@ -17,6 +20,7 @@ __all__ = [
     "holds",
     "landed",
     "may_be_there",
+    "taking_back",
 ]
 
 COMMITTING: Final = "commit"
@@ -94,3 +98,19 @@ def may_be_there(error: LockgateError) -> bool:
     if isinstance(error, OutcomeUnknown):
         return True
     return isinstance(error, EndpointUnavailable) and error.operation == COMMITTING
+
+
+@contextmanager
+def taking_back(table: Place, written: Iterable[DataFile]) -> Iterator[None]:
+    """A commit of data files, or all that writes them and commits them: where it fails they go.
+
+    It is tried again for as long as somebody is needed, each time with other files. They stay where
+    the commit may be there. For files that one commit may name, and no other: those that had landed
+    before would be lost.
+    """
+    try:
+        yield
+    except LockgateError as error:
+        if not may_be_there(error):
+            delete_files(table, written)
+        raise

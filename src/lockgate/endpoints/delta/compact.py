@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from lockgate.endpoints.delta import drain_plan
+from lockgate.endpoints.delta.commit_files import taking_back
 from lockgate.endpoints.delta.draining import exchange
 from lockgate.endpoints.delta.files import DataFile
 from lockgate.endpoints.delta.layered import LayeredTable
@@ -100,8 +101,11 @@ def compact(table: LayeredTable, token: Token) -> Compacted | None:
     plan = plan_compaction(table)
     if plan is None:
         return None
-    new = [file for order in plan.orders for file in rewrite(table.place, order)]
-    return land_compaction(table, token, plan, new)
+    new: list[DataFile] = []
+    with taking_back(table.stable.place, new):
+        for order in plan.orders:
+            new += rewrite(table.place, order)
+        return land_compaction(table, token, plan, new)
 
 
 def _place(file: DataFile, column: str) -> tuple[bool, Any, str]:

@@ -28,7 +28,7 @@ from lockgate.endpoints.delta.changes import (
     merge,
     window,
 )
-from lockgate.endpoints.delta.commit_files import may_be_there
+from lockgate.endpoints.delta.commit_files import taking_back
 from lockgate.endpoints.delta.commits import Commits
 from lockgate.endpoints.delta.draining import (
     DRAIN_BYTES_MAX,
@@ -44,7 +44,6 @@ from lockgate.endpoints.delta.files import (
     added,
     check_there,
     delete_file,
-    delete_files,
     live_files,
     write_file,
 )
@@ -204,13 +203,8 @@ class LayeredTable:
             check_there(self._ingest_place, files)
             return [added(file) for file in files]
 
-        try:
+        with taking_back(self._ingest_place, files):
             return self.ingest.commit(token, actions, position=position)
-        except LockgateError as error:
-            # It is tried again for as long as somebody is needed: each time with another file.
-            if not may_be_there(error):
-                delete_files(self._ingest_place, files)
-            raise
 
     def has_landed(
         self, token: Token, position: Position, *, after: Position | None = None
@@ -386,9 +380,12 @@ class LayeredTable:
         plan = self.plan_drain()
         if plan is None:
             return None
+        new: list[DataFile] = []
         try:
-            new = [file for order in plan.orders for file in rewrite(self.place, order)]
-            return self.land_drain(token, plan, new)
+            with taking_back(self._stable_place, new):
+                for order in plan.orders:
+                    new += rewrite(self.place, order)
+                return self.land_drain(token, plan, new)
         finally:
             self.forget_plan(plan)
 
