@@ -1,18 +1,27 @@
 """Documents in a lake: one change at a time, whoever makes it."""
 
+import errno
 import multiprocessing
+import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
+from lockgate.endpoints.delta import document
 from lockgate.endpoints.delta.document import Document
+from lockgate.endpoints.delta.files import write_file
 from lockgate.endpoints.delta.head import Head, LakeHead
 from lockgate.endpoints.delta.place import Place
+from lockgate.endpoints.delta.store_time import Found, files_in
+from lockgate.model.errors import EndpointUnavailable, StorageFull
 from lockgate.model.lake import Leadership
 from lockgate.model.value import Value
+from tests.support.lake_files import age, data_files
 
 
 class Counter(Value, frozen=True):
@@ -79,6 +88,77 @@ def test_a_commit_that_landed_and_was_told_to_clash_is_kept_and_not_done_again(
     assert document.change(lambda counter: Counter(counter.count + 1)) == Counter(2)
     assert document.read() == _document(tmp_path / "d").read() == Counter(2)
     assert len(list((tmp_path / "d").glob("*.parquet"))) == 1
+
+
+def _fail_to_commit(patched: pytest.MonkeyPatch, error: OSError) -> None:
+    """Nothing of it comes to the store."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    patched.setattr(DeltaTable, "create_write_transaction", fail)
+
+
+def test_a_change_that_the_store_refuses_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _add(tmp_path / "d", 1)
+    before = data_files(tmp_path / "d")
+    with monkeypatch.context() as patched:
+        _fail_to_commit(patched, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        with pytest.raises(StorageFull):
+            _add(tmp_path / "d", 1)
+    assert data_files(tmp_path / "d") == before
+    assert _document(tmp_path / "d").read() == Counter(1)
+
+
+def test_a_change_that_may_be_there_keeps_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _add(tmp_path / "d", 1)
+    with monkeypatch.context() as patched:
+        _fail_to_commit(patched, OSError(errno.EIO, "the connection was lost"))
+        with pytest.raises(EndpointUnavailable):
+            _add(tmp_path / "d", 1)
+    assert len(data_files(tmp_path / "d")) == 2
+    _add(tmp_path / "d", 1)
+    assert _document(tmp_path / "d").read() == Counter(2)
+
+
+def test_what_was_left_over_goes_once_it_is_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document, "_TIDY_EVERY", 4)
+    place = Place(str(tmp_path / "d"), "counter")
+    rows = pa.table({"state": [b""]}, schema=document._SCHEMA)
+    _add(tmp_path / "d", 1)
+    old = write_file(place, rows, []).path
+    age(tmp_path / "d", 30 * 86_400)
+    young = write_file(place, rows, []).path
+    _add(tmp_path / "d", 2)
+    assert {old, young} < data_files(tmp_path / "d"), "it is looked for from time to time"
+    _add(tmp_path / "d", 1)
+    assert {old, young} & data_files(tmp_path / "d") == {young}
+    assert len(data_files(tmp_path / "d")) == 2
+    assert _document(tmp_path / "d").read() == Counter(4)
+
+
+def test_what_seems_left_over_and_comes_to_be_the_state_meanwhile_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Listed before its commit, and the clock was wrong when it was written."""
+    monkeypatch.setattr(document, "_TIDY_EVERY", 2)
+    _add(tmp_path / "d", 1)
+
+    def listed_before_another_commit(place: Place) -> list[Found]:
+        monkeypatch.undo()
+        mine = files_in(place)
+        _add(tmp_path / "d", 1)
+        return [*mine, *(msgspec.structs.replace(one, changed_s=1.0) for one in files_in(place))]
+
+    monkeypatch.setattr(document, "files_in", listed_before_another_commit)
+    _add(tmp_path / "d", 1)
+    assert _document(tmp_path / "d").read() == Counter(3)
 
 
 def test_no_change_of_several_processes_is_lost(tmp_path: Path) -> None:

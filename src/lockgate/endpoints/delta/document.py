@@ -5,19 +5,22 @@ what he looked at: Delta lets one of two through, and the other looks again. So 
 has at a lake change together or not at all, on a directory and in an object store alike.
 
 A state that was replaced is deleted at once: nobody asks for it, except one who has just looked,
-and he looks again.
+and he looks again. So is one whose commit has failed. What is left of those who were killed, or did
+not hear of their commit, goes later (`_sweep`).
 
 Only a document that nobody has written yet says nothing. Where one that was written cannot be read,
 it is damaged, and says so: taken for a new one, it would forget owners and epochs.
 """
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import pyarrow as pa
 
+from lockgate.endpoints.delta.commit_files import taking_back
 from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.fenced import FencedTable
 from lockgate.endpoints.delta.files import (
@@ -33,6 +36,7 @@ from lockgate.endpoints.delta.foreign import ForeignCommit
 from lockgate.endpoints.delta.log_archive import flush_checkpoint
 from lockgate.endpoints.delta.marks import Marks
 from lockgate.endpoints.delta.place import Place
+from lockgate.endpoints.delta.store_time import delete_all, files_in
 from lockgate.model.errors import LockgateError, NotFound, ObjectMissing
 from lockgate.model.ids import NO_TOKEN
 
@@ -43,7 +47,10 @@ R = TypeVar("R")
 
 _SCHEMA: Final = pa.schema([pa.field("state", pa.binary(), nullable=False)])
 _TIDY_EVERY: Final = 100
-"""Changes after which the log of changes is shortened."""
+"""Changes after which the log of changes is shortened, and left over files are looked for."""
+_GRACE_S: Final = 86_400.0
+"""How long one may lie about: by far longer than anybody takes from it to its commit."""
+_DATA: Final = ".parquet"
 _KEPT: Final = {"delta.logRetentionDuration": "interval 1 hours"}
 
 
@@ -110,11 +117,12 @@ class Document(Generic[T]):
             return [*map(removed, replaced), *map(added, written)]
 
         try:
-            marks = self._again_if_replaced(table, lambda: table.commit(NO_TOKEN, actions))
+            with taking_back(self._place, written):
+                marks = self._again_if_replaced(table, lambda: table.commit(NO_TOKEN, actions))
         except _AsItWas:
             return state
         self._read = (written[0].path, state)
-        self._tidy(table, replaced, marks)
+        self._tidy(table, replaced, marks, written[0])
         return state
 
     def _again_if_replaced(self, table: FencedTable, work: Callable[[], R]) -> R:
@@ -166,7 +174,9 @@ class Document(Generic[T]):
         self._table = FencedTable.create(self._place, _SCHEMA, NO_TOKEN, notes=_KEPT)
         return self._table
 
-    def _tidy(self, table: FencedTable, replaced: list[DataFile], marks: Marks) -> None:
+    def _tidy(
+        self, table: FencedTable, replaced: list[DataFile], marks: Marks, written: DataFile
+    ) -> None:
         """Nothing depends on it: what is left behind now goes the next time."""
         with contextlib.suppress(LockgateError, OSError):
             for file in replaced:
@@ -176,6 +186,23 @@ class Document(Generic[T]):
                 table.handle.create_checkpoint()
                 flush_checkpoint(self._place, table.handle.version())
                 table.handle.cleanup_metadata()
+            with contextlib.suppress(LockgateError, OSError):
+                self._sweep(table, written)
+
+    def _sweep(self, table: FencedTable, written: DataFile) -> None:
+        """Delete what was written long before this change, and is not what it says.
+
+        Whoever may still commit such a file looked before this change, and will find that he has to
+        look again. How old a file is tells the one just written, by the store's own clock.
+        """
+        lying = {one.name: one for one in files_in(self._place)}
+        if written.path not in lying:
+            return  # somebody has replaced it: he, or the next, comes to it
+        now_s = min(lying[written.path].changed_s, time.time())
+        old = [one.name for one in lying.values() if now_s - one.changed_s > _GRACE_S]
+        table.look()
+        live = {file.path for file in live_files(table.handle)}
+        delete_all(self._place, [name for name in old if name.endswith(_DATA) and name not in live])
 
 
 class _AsItWas(Exception):
