@@ -1,5 +1,6 @@
 """Bad days of a lake's storage: said clearly, on that table alone, and nothing is lost."""
 
+import contextlib
 import errno
 import multiprocessing
 import os
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from lockgate.endpoints.delta import delete as deleting
 from lockgate.endpoints.delta import files, parts
 from lockgate.endpoints.delta.delete import delete
 from lockgate.endpoints.delta.faults import FileCorrupt
@@ -23,6 +25,7 @@ from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
 from lockgate.model.errors import LockgateError, NotFound, StorageFull
 from tests.support.bad_days import SmallDisk, small_disk
+from tests.support.lake_files import age
 from tests.support.lakes import DISPATCHER, LEADER, PUT, ROWS, Writer, rows_in
 
 
@@ -114,7 +117,35 @@ def test_a_table_whose_log_is_damaged_can_be_ended(
         LayeredTable.open(place, "h")
     with pytest.raises(NotFound):
         lake.live("public.t")
-    assert delete(lake, "public.t", 7, 0).files, "and its files go"
+    # Those who read it go on, as with any that has died, and no end that is told again is younger.
+    assert "retention" in delete(lake, "public.t", 7, 86_400).waits_for
+    [grave] = Path(tmp_path, "_lockgate", "graves").rglob("7")
+    age(grave.parent, 86_400)
+    with contextlib.suppress(TableDead):
+        lake.end("public.t", 7)
+    assert delete(lake, "public.t", 7, 86_400).files, "and then its files go"
+    assert not Path(place.url).exists()
+
+
+def test_of_a_table_with_a_damaged_log_what_has_begun_to_go_goes_on_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(Place(str(tmp_path), "lake"))
+    place = lake.place("public.t", 7)
+    _writer(place).put(1)
+    _cut(Path(place.url, "stable", "_delta_log"))
+    lake.end("public.t", 7)
+
+    def die(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(deleting, "_remove_file", die)
+        with pytest.raises(KeyboardInterrupt):
+            delete(lake, "public.t", 7, 0)
+    with contextlib.suppress(TableDead):
+        lake.end("public.t", 7)
+    assert delete(lake, "public.t", 7, 86_400).files
     assert not Path(place.url).exists()
 
 

@@ -6,6 +6,7 @@ import pytest
 from pyarrow import fs
 
 from lockgate.endpoints.delta.delete import delete
+from lockgate.endpoints.delta.graves import bury
 from lockgate.endpoints.delta.lake import Lake
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
@@ -13,7 +14,7 @@ from lockgate.endpoints.delta.store_time import store_now_s
 from lockgate.model.errors import MissingPrivilege
 from lockgate.model.lake import TableSeen
 from lockgate.node.lake.surveying import Surveyor
-from tests.support.lake_files import bytes_named
+from tests.support.lake_files import age, bytes_named
 from tests.support.lakes import DISPATCHER, LEADER, ROWS, Writer
 
 T = "public.t"
@@ -59,6 +60,24 @@ def test_a_directory_that_somebody_made_again_after_its_deletion_is_dead(
     assert survey(place)[1].dead
     delete(Lake(place), T, 1, 0)
     assert survey(place) == {}
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_one_whose_log_is_damaged_is_dead_since_its_end(place: Place, again: bool) -> None:
+    """Its files stay as long as those of any other; then they go at once."""
+    table = make(place, 1)
+    table.note_position(DISPATCHER, 5)
+    surveyor = Surveyor(place, "h")
+    surveyor.survey(None)
+    newest = max(Path(table.stable.place.url, "_delta_log").glob("*.json"))
+    newest.write_bytes(newest.read_bytes()[:50])
+    Lake(place).end(T, 1)
+    age(Path(place.url, "_lockgate", "graves"), 100)
+    _, [seen], _ = (surveyor if again else Surveyor(place, "h")).survey(None)
+    assert seen.dead
+    assert 100_000 <= seen.dead_ms < 160_000
+    bury(table.place)
+    assert survey(place)[1].dead_ms > 10**11
 
 
 def test_the_size_is_that_of_all_files_that_are_live_drained_ones_too(place: Place) -> None:

@@ -1,7 +1,8 @@
 """The end of a dead incarnation: its files are deleted, and its directory is gone.
 
-    dead   stable's log says so, for as long as the retention; no reader holds it fast
-    buried its grave says so, outside of its directory and for ever
+    dead   stable's log says so, or its grave where that is damaged, for as long as the retention;
+           no reader holds it fast
+    buried its grave says that it is going, outside of its directory and for ever
     gone   work and pins, then every ingest, then stable: its data, and its log, oldest first
 
 Killed anywhere, the next one goes on from what it finds. What is left in between is never taken for
@@ -16,7 +17,7 @@ from pyarrow import fs
 
 from lockgate.endpoints.delta.faults import faults
 from lockgate.endpoints.delta.fenced import FencedTable, TableDead
-from lockgate.endpoints.delta.graves import bury, is_buried, is_gone
+from lockgate.endpoints.delta.graves import bury, is_buried, is_gone, rests_since_s
 from lockgate.endpoints.delta.lake import STABLE, Lake, end, has_rows
 from lockgate.endpoints.delta.log_files import LogFiles
 from lockgate.endpoints.delta.pins import live_pins
@@ -54,6 +55,10 @@ def delete(
             return Deletion(waits_for=waits_for)
         _end_older(lake, table, incarnation)
         bury(place)
+    elif (since_s := rests_since_s(place)) is not None:
+        if waits_for := _waits(place, since_s, store_now_s(place), retention_s):
+            return Deletion(waits_for=waits_for)
+        bury(place)
     # Once more after the burial: who pins later finds the grave.
     if waits_for := _held(place):
         return Deletion(waits_for=waits_for)
@@ -71,7 +76,11 @@ def _judge(place: Place, retention_s: float) -> str:
         )
     end(place)
     now_s = store_now_s(place)
-    left_s = LogFiles.of(stable, now_s).changed_s() + retention_s - now_s
+    return _waits(place, LogFiles.of(stable, now_s).changed_s(), now_s, retention_s)
+
+
+def _waits(place: Place, since_s: float, now_s: float, retention_s: float) -> str:
+    left_s = since_s + retention_s - now_s
     return f"its retention, for {left_s:.0f} s" if left_s > 0 else _held(place)
 
 

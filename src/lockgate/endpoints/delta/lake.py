@@ -114,7 +114,7 @@ class Lake:
         """Let nobody read or write it any more, whoever owns it.
 
         Into a log that is damaged nothing can be written, nor that the table is dead: its grave
-        says so. NotFound where there is none."""
+        says so, and its files stay as long as those of any that died. NotFound: there is none."""
         place = self.place(table, incarnation)
         try:
             FencedTable.open(place.child(STABLE)).kill_whoever()
@@ -122,7 +122,7 @@ class Lake:
         except (FileCorrupt, ObjectMissing):
             said = False
         if not said:
-            bury(place)
+            bury(place, going=False)
 
     def homes(self, place: Place) -> list[str]:
         """Whose ingests there are for an incarnation: see `ingest_of`."""

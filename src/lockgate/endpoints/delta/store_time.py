@@ -17,7 +17,7 @@ from lockgate.endpoints.delta.faults import faults
 from lockgate.endpoints.delta.place import Place
 from lockgate.model.value import Value
 
-__all__ = ["Found", "delete_all", "files_in", "store_now_s"]
+__all__ = ["Found", "changed_s", "delete_all", "files_in", "store_now_s"]
 
 _CONTROL: Final = "_lockgate"
 _PROBE: Final = "now"
@@ -45,7 +45,7 @@ def store_now_s(incarnation: Place) -> float:
         folder = f"{base.rstrip('/').rsplit('/', 2)[0]}/{_CONTROL}"
         files.create_dir(folder, recursive=True)
         files.open_output_stream(f"{folder}/{_PROBE}").close()
-        return min(_changed_s(files.get_file_info(f"{folder}/{_PROBE}")), time.time())
+        return min(changed_s(files.get_file_info(f"{folder}/{_PROBE}")), time.time())
 
 
 def files_in(place: Place) -> list[Found]:
@@ -53,7 +53,7 @@ def files_in(place: Place) -> list[Found]:
     with faults("list", place):
         found = place.listed()
     return [
-        Found(info.base_name, info.size or 0, _changed_s(info))
+        Found(info.base_name, info.size or 0, changed_s(info))
         for info in sorted(found, key=lambda info: info.base_name)
         if info.type is fs.FileType.File
     ]
@@ -78,7 +78,8 @@ def delete_all(place: Place, names: list[str]) -> None:
                 pass
 
 
-def _changed_s(info: fs.FileInfo) -> float:
+def changed_s(info: fs.FileInfo) -> float:
+    """When a file was written, by the store's clock."""
     changed = info.mtime
     if isinstance(changed, dt.datetime):
         return changed.timestamp()

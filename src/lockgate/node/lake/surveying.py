@@ -12,7 +12,7 @@ from lockgate.endpoints.delta.compact import groups
 from lockgate.endpoints.delta.drain_plan import ROWS_MAX
 from lockgate.endpoints.delta.fenced import FencedTable, TableDead
 from lockgate.endpoints.delta.files import DataFile, live_files
-from lockgate.endpoints.delta.graves import is_buried, is_gone
+from lockgate.endpoints.delta.graves import is_buried, is_gone, rests_since_s
 from lockgate.endpoints.delta.head import LakeHead
 from lockgate.endpoints.delta.homes import furthest, ingests_of, opened
 from lockgate.endpoints.delta.lake import AWAITS_COPY, STABLE, Lake
@@ -29,7 +29,7 @@ from lockgate.model.positions import Position
 __all__ = ["Surveyor"]
 
 _LONG_MS = 10**12
-"""How long something has been dead of which nothing is left to ask."""
+"""How long something has been dead whose files are going."""
 
 
 class _Held(NamedTuple):
@@ -87,7 +87,7 @@ class Surveyor:
                 if is_gone(place):
                     continue
                 if is_buried(place):
-                    yield TableSeen(*key, dead=True, dead_ms=_LONG_MS, awaits=True)
+                    yield TableSeen(*key, dead=True, dead_ms=_buried_ms(place), awaits=True)
                 elif not isinstance(error, NotFound):
                     yield _troubled(key, error)
                 # else it is being made
@@ -101,8 +101,7 @@ class Surveyor:
         marks = stable.look()
         awaits = AWAITS_COPY in stable.notes and not marks.settled
         if marks.dead:
-            dead_s = store_now_s(place) - LogFiles.of(place.child(STABLE), 0.0).changed_s()
-            dead_ms = max(0, int(dead_s * 1000))
+            dead_ms = _since_ms(place, LogFiles.of(place.child(STABLE), 0.0).changed_s())
             return TableSeen(*key, True, dead_ms, marks.token, awaits=awaits, dropped=marks.dropped)
         stable.refuse_foreign(marks)
         if held.tables:
@@ -114,13 +113,14 @@ class Surveyor:
     def _held(self, key: TableKey, place: Place) -> "_Held":
         """With the ingests of this home's feeds: a new one may have come, here or for the first
         time. One that was deleted and is here again was made by somebody who slept: it is nobody's
-        table. What is dead is dead, whatever is wrong with its ingests."""
+        table, and what its grave alone calls dead, a handle from before takes for alive. What is
+        dead is dead, whatever is wrong with its ingests."""
+        if is_buried(place):
+            raise table_dead(place)
         ingests = ingests_of(place, self._home)
         held = self._tables.get(key)
         if held is not None and held.ingests == ingests:
             return held
-        if is_buried(place):
-            raise table_dead(place)
         try:
             tables = opened(place, ingests)
         except LockgateError:
@@ -178,6 +178,15 @@ def _of_stable(files: list[DataFile], column: str, version: int, drained: Positi
         stable_version=version,
         size_bytes=size,
     )
+
+
+def _buried_ms(place: Place) -> int:
+    since_s = rests_since_s(place)
+    return _LONG_MS if since_s is None else _since_ms(place, since_s)
+
+
+def _since_ms(place: Place, then_s: float) -> int:
+    return max(0, int((store_now_s(place) - then_s) * 1000))
 
 
 def _troubled(key: TableKey, error: LockgateError) -> TableSeen:
