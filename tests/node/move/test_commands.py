@@ -1,6 +1,7 @@
 """What commands refuse, put back, and leave alone. One move for all of them: each test leaves it
 with its traffic at the source, as it found it."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -301,20 +302,33 @@ def test_an_unknown_move_is_not_found(moved: Moved) -> None:
         moved.service.moves.command("other", SWITCH, "test")
 
 
+@pytest.fixture
+def loose(moved: Moved) -> Iterator[None]:
+    """A table that no move has, with a row at the target."""
+    for at in (moved.pair.at_source, moved.pair.at_target):
+        at("CREATE TABLE loose (id int PRIMARY KEY)")
+    moved.pair.at_target("INSERT INTO loose VALUES (1)")
+    yield
+    for at in (moved.pair.at_source, moved.pair.at_target):
+        at("DROP TABLE loose")
+
+
 @pytest.mark.parametrize(
     ("config", "error"),
     [
         ({"tables": ("public.nothing",)}, UsageError),
         ({"target": "shop"}, EndpointRefused),
         ({}, EndpointRefused),
+        ({"tables": ("public.*",)}, Conflict),
     ],
+    ids=["no such table", "the same database", "not empty at the target", "moved by another"],
 )
+@pytest.mark.usefixtures("loose")
 def test_what_cannot_be_moved_is_refused_and_leaves_nothing(
     moved: Moved, config: dict[str, object], error: type[Exception]
 ) -> None:
-    """No such table; the same database; tables at the target that are not empty."""
     left = left_behind(moved.pair)
-    given = {"name": "second", "source": "shop", "target": "copy", "tables": ("public.*",)}
+    given = {"name": "second", "source": "shop", "target": "copy", "tables": ("public.loose",)}
     with pytest.raises(error):
         moved.service.moves.create(MoveConfig(**given | config), "test")
     assert [each.name for each in moved.service.moves.all()] == ["orders"]

@@ -177,15 +177,15 @@ def test_a_complete_that_waits_for_a_source_goes_on_without_it(
     losing: Losing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert losing.ask(SWITCH).verdict == "done"
-    found = ending.complete_findings
+    found = ending.followed_findings
 
     def checked(*asked: Any, **own: Any) -> list[Finding]:
-        """The source goes right behind the check."""
+        """The source goes right behind the last look of the check."""
         findings = found(*asked, **own)
         losing.source.stop("immediate")
         return findings
 
-    monkeypatch.setattr(ending, "complete_findings", checked)
+    monkeypatch.setattr(ending, "followed_findings", checked)
     try:
         losing.waits(RENAME, "run-out", monkeypatch)
         way = "if shop is gone for ever: lockgate move complete orders --rename --lost source"
