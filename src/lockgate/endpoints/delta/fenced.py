@@ -180,10 +180,13 @@ class FencedTable:
             )
 
     def claim(self, token: Token) -> Marks:
-        """Make the token the table's own. StaleOwner when a newer one has it; CommitLost."""
+        """Make the token the table's own. StaleOwner when a newer one has it; CommitLost. That it
+        is dead comes before what else is wrong with it: a kill lands on a lost commit."""
         marks = self.look()
+        if marks.dead:
+            raise table_dead(self._place, "claim")
         self.refuse_lost(marks)
-        if marks.token == token and not marks.dead:
+        if marks.token == token:
             return marks
         return self._land(token, self._exchange(lambda _: ()), claiming=True)
 

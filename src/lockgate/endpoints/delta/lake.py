@@ -23,7 +23,7 @@ from lockgate.endpoints.delta.faults import FileCorrupt, faults
 from lockgate.endpoints.delta.fenced import FencedTable, TableDead
 from lockgate.endpoints.delta.graves import bury, is_buried
 from lockgate.endpoints.delta.place import Place
-from lockgate.model.errors import NotFound, ObjectMissing, UsageError
+from lockgate.model.errors import LockgateError, NotFound, ObjectMissing, UsageError
 from lockgate.model.ids import TableId
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "home_of",
     "homes_of",
     "ingest_of",
+    "is_dead",
 ]
 
 STABLE: Final = "stable"
@@ -139,6 +140,16 @@ def has_rows(place: Place) -> bool:
         return AWAITS_COPY not in stable.notes or stable.look().settled > 0
     except (NotFound, TableDead):  # being made, or its files are going
         return False
+
+
+def is_dead(place: Place) -> bool:
+    """Whether an incarnation was dropped, as far as anybody can tell: where its stable is damaged,
+    its grave alone does."""
+    if is_buried(place):
+        return True
+    with contextlib.suppress(LockgateError):
+        return FencedTable.open(place.child(STABLE)).look().dead
+    return False
 
 
 def ingest_of(home: str, birth: int) -> str:

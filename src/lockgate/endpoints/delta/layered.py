@@ -48,14 +48,15 @@ from lockgate.endpoints.delta.files import (
     write_file,
 )
 from lockgate.endpoints.delta.graves import is_buried
-from lockgate.endpoints.delta.lake import INGEST, STABLE, WORK, end, homes_of
+from lockgate.endpoints.delta.lake import INGEST, STABLE, WORK, end, homes_of, is_dead
 from lockgate.endpoints.delta.marks import Marks
 from lockgate.endpoints.delta.missing import read_data, table_dead
 from lockgate.endpoints.delta.origins import UNKNOWN, Origin
+from lockgate.endpoints.delta.overtaken import BatchOvertaken, refuse_overtaken
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.rewrite import rewrite
 from lockgate.endpoints.delta.schemas import united
-from lockgate.model.errors import Conflict, LockgateError, NotFound, Transient
+from lockgate.model.errors import Conflict, LockgateError, NotFound
 from lockgate.model.ids import NO_TOKEN, Token
 from lockgate.model.positions import Position
 
@@ -67,12 +68,6 @@ __all__ = [
     "LayeredTable",
     "Snapshot",
 ]
-
-
-class BatchOvertaken(Transient):
-    """A part of the batch has landed since it was planned. Nothing of it was landed now."""
-
-    code = "batch-overtaken"
 
 
 class LayeredTable:
@@ -125,12 +120,13 @@ class LayeredTable:
 
     @classmethod
     def open(cls, place: Place, home: str) -> Self:
-        """TableDead when it is dead and its files are going or gone."""
+        """TableDead when it is dead and its files are going or gone, or its ingest is damaged."""
         try:
             stable = FencedTable.open(place.child(STABLE))
             return cls(place, home, stable, FencedTable.open(place.child(f"{INGEST}{home}")))
         except LockgateError:  # of a log that is half deleted, anything may be said
-            if is_buried(place):
+            # Into one that was damaged before, its death cannot be written: stable knows of it.
+            if is_dead(place):
                 raise table_dead(place) from None
             raise
 
@@ -199,7 +195,7 @@ class LayeredTable:
         def actions(marks: Marks) -> list[Any]:
             if marks.position >= position:
                 return []
-            self._refuse_overtaken(marks, after)
+            refuse_overtaken(self.label, marks, after)
             check_there(self._ingest_place, files)
             return [added(file) for file in files]
 
@@ -220,18 +216,9 @@ class LayeredTable:
         if marks.position >= position and marks.token == token:
             return True
         if marks.position < position:
-            self._refuse_overtaken(marks, after)
+            refuse_overtaken(self.label, marks, after)
         self.ingest.admit(token, marks)
         return False
-
-    def _refuse_overtaken(self, marks: Marks, after: Position | None) -> None:
-        if after is not None and marks.position > after:
-            raise BatchOvertaken(
-                f"the table is at {marks.position} already, the batch begins after {after}",
-                object_=self.label,
-                hint="nothing: what is left is landed from there on",
-                operation="land changes",
-            )
 
     def note_position(self, token: Token, position: Position) -> Marks:
         """Ingest has everything up to there, because there was nothing."""

@@ -41,7 +41,8 @@ Born = Mapping[TableId, LakeTable]
 """By the tables' names at the source."""
 
 _NOTHING_TOLD = (NotFound, ObjectMissing, TableDead, FileCorrupt)
-"""Of a table that is gone, or whose log is damaged, nobody can say whose it was. It is nobody's."""
+"""Of a table that is gone, or whose log is damaged, nobody can say whose it was, nor how far it had
+come. It is nobody's."""
 
 
 class SinkTables:
@@ -110,11 +111,12 @@ class SinkTables:
             raise
 
     def landed(self, row: SpanRow) -> Position:
-        """How far this feed has brought the row's table, dead as it may be; 0: nobody knows."""
+        """How far this feed has brought the row's table, dead as it may be; 0: nobody knows, and
+        the row's own position counts."""
         place = self.place_of(row).child(f"{INGEST}{self.ingest_of(row)}")
         try:
             return FencedTable.open(place).look().position
-        except (NotFound, ObjectMissing, TableDead):
+        except _NOTHING_TOLD:
             return 0
 
     def newest(self, row: SpanRow) -> int | None:
