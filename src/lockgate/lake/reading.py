@@ -35,7 +35,6 @@ from lockgate.endpoints.delta.changes import (
     ingest_schema,
     window,
 )
-from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.files import DataFile, read_file
 from lockgate.endpoints.delta.lake import INGEST, STABLE, Lake
 from lockgate.endpoints.delta.layered import LayeredTable, Snapshot
@@ -45,7 +44,7 @@ from lockgate.endpoints.keys import encode
 from lockgate.lake.moments import AsOf
 from lockgate.lake.opening import Options, homes_of, looked_up, only, place_of, readable, whole
 from lockgate.lake.parquet import frame_of, quoted
-from lockgate.model.errors import NotFound, UsageError
+from lockgate.model.errors import LockgateError, NotFound, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -112,7 +111,8 @@ def view(
 
 
 def tables(path: str, *, options: Options | None = None) -> list[str]:
-    """The tables that there are. Whoever reads one that is damaged is told so."""
+    """The tables that there are. One that is damaged, or may not be looked at, is among them: who
+    reads it is told so."""
     lake = Lake(place_of(path, options))
     return [table for table in lake.tables() if _is_live(lake, table)]
 
@@ -122,8 +122,8 @@ def _is_live(lake: Lake, table: str) -> bool:
         lake.live(table)
     except NotFound:
         return False
-    except FileCorrupt:
-        return True
+    except LockgateError:
+        return True  # what is wrong with one hides no other
     return True
 
 
