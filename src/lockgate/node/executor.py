@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from functools import partial
 
 from lockgate.model.errors import LockgateError, ObjectMissing, Transient
 from lockgate.model.events import (
@@ -245,16 +246,18 @@ class SinkCloser:
         gate_of: Callable[[FeedId], AbstractContextManager[Gate]],
         give_up: Callable[[FeedId, LockgateError], bool] = lambda *_: False,
     ) -> None:
-        """`give_up` says whether a target that cannot be reached needs no closing any more."""
+        """`give_up` says whether a target that cannot be reached, or a table of it that is damaged,
+        needs no closing any more."""
         self._gate_of = gate_of
         self._give_up = give_up
 
     def close(self, instruction: CloseSink) -> SinkEvent:
         """Void the feed's tokens, or forget the feed, under the given token."""
         feed, token = instruction.feed, instruction.token
+        give_up = partial(self._give_up, feed)
         try:
             with self._gate_of(feed) as gate:
-                closed = gate.close(token, forget=instruction.forget)
+                closed = gate.close(token, forget=instruction.forget, give_up=give_up)
         except LockgateError as error:
             return self._failed(feed, token, error)
         if closed:

@@ -1,16 +1,28 @@
 """A table of a feed whose log is damaged: what ends it ends, and nobody waits for it for ever."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.fenced import FencedTable
 from lockgate.endpoints.delta.lake import STABLE, Lake, end
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.sink import LakeSink
+from lockgate.endpoints.delta.url import LakeUrl
 from lockgate.model.ddl import DdlKind
+from lockgate.model.errors import LockgateError, StaleOwner
+from lockgate.model.events import SinkClosed, SinkCloseFailed
+from lockgate.model.floors import Refusal
 from lockgate.model.ids import Token
-from lockgate.model.spans import TRIGGER
+from lockgate.model.instructions import CloseSink
+from lockgate.model.spans import TRIGGER, WHOLE
+from lockgate.node.executor import SinkCloser
+from lockgate.node.service.forcing import GIVEN_UP, left_at_target
+from lockgate.store.feeds import FeedEntry
 from tests.endpoints.delta.test_sink import (
     FIRST,
     SECOND,
@@ -82,3 +94,95 @@ def test_a_schema_change_passes_by_a_table_that_was_dropped(dropped: LakeSink) -
 def test_its_feed_stops(dropped: LakeSink) -> None:
     assert dropped.close(Token(2, 0, 2), forget=False)
     assert dropped.close(Token(2, 0, 2), forget=True)
+
+
+# --- its feed stops, or is removed ----------------------------------------------------------------
+
+CLOSE, THIRD = Token(2, 0, 2), Token(3, 1, 3)
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_feed_stops_though_a_table_is_damaged(lake: Place, sink: LakeSink, harm: str) -> None:
+    damage(layer_of(lake, "ingest-one"), harm)
+    assert sink.close(CLOSE, forget=False)
+    assert advance(sink, "s1", FIRST, 110, 140) is Refusal.NEWER
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_put_back_what_a_straggler_brings_until_the_next_claim_is_counted_and_then_nothing(
+    lake: Place, sink: LakeSink, harm: str
+) -> None:
+    path, content = damage(layer_of(lake, "ingest-one"), harm)
+    sink.close(CLOSE, forget=False)
+    path.write_bytes(content)
+    land(table_of(lake), FIRST, 150)
+    assert sink_of(lake).claim(SPAN, THIRD) == ((WHOLE, 150),)
+    with pytest.raises(StaleOwner):
+        land(table_of(lake), FIRST, 160)
+    assert table_of(lake).read()["v"].to_pylist() == [150]
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_feed_is_not_forgotten_before_its_tokens_are_void(
+    lake: Place, sink: LakeSink, harm: str
+) -> None:
+    path, content = damage(layer_of(lake, "ingest-one"), harm)
+    with pytest.raises(FileCorrupt):
+        sink.close(CLOSE, forget=True)
+    assert "s1" in sink.rows.spans()
+    path.write_bytes(content)
+    assert sink.close(CLOSE, forget=True)
+    with pytest.raises(StaleOwner):
+        land(table_of(lake), FIRST, 150)
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_who_gives_a_damaged_table_up_is_told_which_one_before_the_feed_is_forgotten(
+    lake: Place, sink: LakeSink, harm: str
+) -> None:
+    damage(layer_of(lake, "ingest-one"), harm)
+    given_up: list[str] = []
+
+    def give_up(error: LockgateError) -> bool:
+        assert "s1" in sink.rows.spans()
+        given_up.append(error.object)
+        return True
+
+    assert sink.close(CLOSE, forget=True, give_up=give_up)
+    assert ["public.t/100/ingest-one" in name for name in given_up] == [True]
+    assert sink.rows.spans() == {}
+
+
+def test_a_feed_is_removed_though_the_rows_of_a_table_are_damaged(
+    lake: Place, sink: LakeSink
+) -> None:
+    table = table_of(lake)
+    path, content = damage(layer_of(lake, STABLE), "half")
+    assert sink.close(CLOSE, forget=True)
+    path.write_bytes(content)
+    with pytest.raises(StaleOwner):
+        land(table, FIRST, 150)
+
+
+def test_a_removal_by_force_names_the_damaged_table_and_forgets_the_feed(
+    lake: Place, sink: LakeSink
+) -> None:
+    damage(layer_of(lake, "ingest-one"), "half")
+    left: list[str] = []
+    entry = FeedEntry("feed", msgspec.Raw(b"{}"), "slot", "publication")
+
+    def give_up(_: str, error: LockgateError) -> bool:
+        assert isinstance(error, GIVEN_UP)
+        left.extend(left_at_target(entry, LakeUrl.parse(f"delta:{lake.url}"), error))
+        return True
+
+    @contextmanager
+    def gate(_: str) -> Iterator[LakeSink]:
+        yield sink
+
+    close = CloseSink("feed", CLOSE, forget=True)
+    assert isinstance(SinkCloser(gate).close(close), SinkCloseFailed)
+    assert isinstance(SinkCloser(gate, give_up).close(close), SinkClosed)
+    [name] = left
+    assert "public.t/100/ingest-one, damaged" in name
+    assert sink.rows.spans() == {}

@@ -27,9 +27,11 @@ from typing import TypeVar
 from msgspec import structs
 
 from lockgate.endpoints.delta import rows as on
+from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.feed_document import FeedDocument
 from lockgate.endpoints.delta.fenced import TableDead
 from lockgate.endpoints.delta.head import CONTROL, LakeHead
+from lockgate.endpoints.delta.lake import is_dead
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.origins import taken
 from lockgate.endpoints.delta.place import Place
@@ -147,11 +149,22 @@ class LakeSink:
         anew = on.anew(row, newest, self.tables.ingest)
         return structs.replace(anew, copied=self.tables.has_rows(anew, row.position))
 
-    def close(self, token: Token, *, forget: bool) -> bool:
+    def close(
+        self,
+        token: Token,
+        *,
+        forget: bool,
+        give_up: Callable[[LockgateError], bool] = lambda _: False,
+    ) -> bool:
         """Void every lower token of the feed. False: a newer owner is there already.
 
         What an ingest says against it is raised when all others are voided; nothing is forgotten
-        then, and whoever closes again finds every row from which to go on."""
+        then, and whoever closes again finds every row from which to go on.
+
+        Into one that is damaged no token can be written. Its feed may stop all the same: what its
+        former owner can still land, once it is put back, is what comes next, with the position; the
+        next claim voids him and goes on from there. After `forget` there is no next claim:
+        `give_up` says whether to go on without."""
 
         def work() -> bool:
             rows = self.rows.change(lambda rows: on.closed(rows, token, forget=False))
@@ -159,6 +172,9 @@ class LakeSink:
             for row in rows.spans.values():
                 try:
                     self._void(row)
+                except FileCorrupt as error:
+                    if forget and not give_up(error):
+                        failed.append(error)
                 except LockgateError as error:
                     failed.append(error)
             if failed:
@@ -172,8 +188,13 @@ class LakeSink:
     def _void(self, row: SpanRow) -> None:
         """Let nobody of an older token land. A dead table, or one whose token is above all of this
         feed's, is closed."""
-        with contextlib.suppress(StaleOwner, NotFound, ObjectMissing):
-            self.tables.open(row).ingest.claim(row.token)
+        try:
+            self.tables.ingest_at(row).claim(row.token)
+        except (StaleOwner, NotFound, ObjectMissing):
+            pass
+        except FileCorrupt:
+            if not is_dead(self.tables.place_of(row)):
+                raise
 
     # --- moving on ------------------------------------------------------------------------------
 

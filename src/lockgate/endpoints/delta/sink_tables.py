@@ -77,6 +77,10 @@ class SinkTables:
         """Whose the ingest of a row is."""
         return row.ingest or self._home
 
+    def ingest_at(self, row: SpanRow) -> FencedTable:
+        """The ingest of a row alone, whatever is wrong with the rest of its table."""
+        return FencedTable.open(self.place_of(row).child(f"{INGEST}{self.ingest_of(row)}"))
+
     def open(self, row: SpanRow) -> LayeredTable:
         return LayeredTable.open(self.place_of(row), self.ingest_of(row))
 
@@ -113,9 +117,8 @@ class SinkTables:
     def landed(self, row: SpanRow) -> Position:
         """How far this feed has brought the row's table, dead as it may be; 0: nobody knows, and
         the row's own position counts."""
-        place = self.place_of(row).child(f"{INGEST}{self.ingest_of(row)}")
         try:
-            return FencedTable.open(place).look().position
+            return self.ingest_at(row).look().position
         except _NOTHING_TOLD:
             return 0
 

@@ -12,7 +12,7 @@ from lockgate.model.secret import Secret
 from lockgate.node.feed.context import FeedContext, SparkHandle
 from lockgate.node.feed.ends import Ends, Url, parse_source, parse_url
 from lockgate.node.feed.gates import Gate, opened_gate
-from lockgate.node.service.forcing import GONE, left_at_target
+from lockgate.node.service.forcing import GIVEN_UP, left_at_target
 from lockgate.node.service.stores import Stores
 from lockgate.node.telemetry.feed import FeedWatches
 from lockgate.store.changelog import SegmentFiles
@@ -79,12 +79,13 @@ class Contexts:
         return opened_gate(self.ends(config).target, config, self.home)
 
     def give_up_target(self, feed: FeedId, error: LockgateError) -> bool:
-        """Whether a removal by force goes on without a target that answers like this. What stays
-        there is in the book then."""
+        """Whether a removal by force goes on without a target, or a table of it, that answers like
+        this. What stays there is in the book then."""
         entry = self.entry(feed)
-        if not entry.removing or not entry.forced or not isinstance(error, GONE):
+        if not entry.removing or not entry.forced or not isinstance(error, GIVEN_UP):
             return False
-        self._stores.feeds.leave(entry, left_at_target(entry, self.ends(config_of(entry)).target))
+        target = self.ends(config_of(entry)).target
+        self._stores.feeds.leave(entry, left_at_target(entry, target, error))
         return True
 
     def ends(self, config: FeedConfig) -> Ends:

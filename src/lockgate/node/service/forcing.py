@@ -13,16 +13,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.url import LakeUrl
 from lockgate.endpoints.postgres.ddl.triggers import TRIGGERS
 from lockgate.endpoints.postgres.url import PostgresUrl
-from lockgate.model.errors import EndpointRefused, EndpointUnavailable
+from lockgate.model.errors import EndpointRefused, EndpointUnavailable, LockgateError
 from lockgate.model.feed_status import FeedStatus
 from lockgate.model.feeds import FeedState
 from lockgate.node.feed.ends import Url
 from lockgate.store.feeds import FeedEntry
 
 __all__ = [
+    "GIVEN_UP",
     "GONE",
     "LEFT",
     "SEPARATOR",
@@ -35,6 +37,8 @@ __all__ = [
 
 GONE: Final = (EndpointUnavailable, EndpointRefused)
 """What is heard of a database that is not there, or lets nobody in."""
+GIVEN_UP: Final = (*GONE, FileCorrupt)
+"""At a target also a table, or a document, of a lake into which nothing can be written."""
 
 LEFT: Final = "left behind"
 """The outcome in the history; what it was is in the detail."""
@@ -63,8 +67,10 @@ def left_at_source(entry: FeedEntry, source: PostgresUrl) -> tuple[str, ...]:
     )
 
 
-def left_at_target(entry: FeedEntry, target: Url) -> tuple[str, ...]:
-    """What is there of the feed, beside its tables."""
+def left_at_target(entry: FeedEntry, target: Url, error: LockgateError) -> tuple[str, ...]:
+    """What is there of the feed, beside its tables, where that is what is heard of the target."""
+    if isinstance(error, FileCorrupt):
+        return (f"target {target.label}: {error.object}, damaged, with the feed's tokens",)
     if isinstance(target, LakeUrl):
         return (f"target {target.label}: rows of the feed {entry.feed} in _lockgate/feeds",)
     tables = ", ".join(f"lockgate.{name}" for name in ("feeds", "progress", "parts", "chunks"))
