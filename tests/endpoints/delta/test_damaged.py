@@ -1,5 +1,6 @@
 """A table of a feed whose log is damaged: what ends it ends, and nobody waits for it for ever."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.sink import LakeSink
 from lockgate.endpoints.delta.url import LakeUrl
 from lockgate.model.ddl import DdlKind
-from lockgate.model.errors import LockgateError, StaleOwner
+from lockgate.model.errors import LockgateError, NotFound, StaleOwner
 from lockgate.model.events import SinkClosed, SinkCloseFailed
 from lockgate.model.floors import Refusal
 from lockgate.model.ids import Token
@@ -186,3 +187,60 @@ def test_a_removal_by_force_names_the_damaged_table_and_forgets_the_feed(
     [name] = left
     assert "public.t/100/ingest-one, damaged" in name
     assert sink.rows.spans() == {}
+
+
+# --- dropped at the source ------------------------------------------------------------------------
+
+DROP = ddl(DdlKind.DROP, 200)
+LOSSES = [*((layer, harm) for layer in ("ingest-one", STABLE) for harm in HARMS), ("all", "gone")]
+
+
+def lose(lake: Place, layer: str, harm: str) -> None:
+    if harm == "gone":
+        shutil.rmtree(Lake(lake).place("public.t", 100).url)
+    else:
+        damage(layer_of(lake, layer), harm)
+
+
+@pytest.mark.parametrize(("layer", "harm"), LOSSES)
+def test_a_drop_at_the_source_asks_nothing_of_the_table_that_it_ends(
+    lake: Place, sink: LakeSink, layer: str, harm: str
+) -> None:
+    advance(sink, "s1", FIRST, 130, 199)
+    advance(sink, TRIGGER, TRIGGERS[0], 130, 199)
+    lose(lake, layer, harm)
+    assert sink.write_ddl(TRIGGERS[0], DROP, (), {}, set()) == 200
+    assert sink.rows.spans() == {}
+    assert Lake(lake).living("public.t") is None
+
+
+def test_another_change_of_a_table_that_is_lost_waits(lake: Place, sink: LakeSink) -> None:
+    advance(sink, "s1", FIRST, 130, 199)
+    advance(sink, TRIGGER, TRIGGERS[0], 130, 199)
+    lose(lake, STABLE, "half")
+    with pytest.raises(FileCorrupt):
+        sink.write_ddl(TRIGGERS[0], ddl(DdlKind.ALTER, 200), (), {"public.t": T}, set())
+
+
+# One of which a commit of stable alone is empty can be claimed.
+@pytest.mark.parametrize(("layer", "harm"), [one for one in LOSSES if one != (STABLE, "empty")])
+def test_a_table_that_is_lost_in_the_lake_and_at_the_source_is_passed_by_to_its_end(
+    lake: Place, sink: LakeSink, layer: str, harm: str
+) -> None:
+    lose(lake, layer, harm)
+    with pytest.raises((FileCorrupt, NotFound)):
+        sink.claim(SPAN, SECOND)
+    at = sink.pass_by(SPAN, SECOND)
+    assert isinstance(at, tuple)
+    assert at == sink.claim(SPAN, SECOND)
+    assert sink.rows.spans()["s1"].dropped
+    assert advance(sink, "s1", SECOND, at[0][1], 199) == ((WHOLE, 199),)
+    advance(sink, TRIGGER, TRIGGERS[0], 130, 199)
+    assert sink.write_ddl(TRIGGERS[0], DROP, (), {}, set()) == 200
+    assert Lake(lake).living("public.t") is None
+
+
+def test_only_the_newest_owner_passes_a_table_by(lake: Place, sink: LakeSink) -> None:
+    lose(lake, "ingest-one", "half")
+    sink.pass_by(SPAN, SECOND)
+    assert sink.pass_by(SPAN, FIRST) is Refusal.NEWER

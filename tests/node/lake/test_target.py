@@ -10,15 +10,18 @@ import pytest
 
 from lockgate.endpoints.delta.death import table_dead
 from lockgate.endpoints.delta.delete import delete
+from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.lake import Lake
 from lockgate.endpoints.delta.land import CopyTorn
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.sink import LakeSink
 from lockgate.endpoints.delta.sink_tables import LakeTable
 from lockgate.model.apply import ApplyError, Receipt
+from lockgate.model.errors import EndpointUnavailable
 from lockgate.model.floors import Refusal
 from lockgate.model.ids import Token
-from lockgate.model.spans import TRIGGER_SPEC, Birth, SpanSpec
+from lockgate.model.instructions import StartDispatcher
+from lockgate.model.spans import TRIGGER_SPEC, WHOLE, Birth, SpanSpec
 from lockgate.node.feed.targets import lake as targets
 from lockgate.node.feed.targets.lake import LakeTarget
 from lockgate.pipeline.copy import CopyOutcome
@@ -115,3 +118,32 @@ def test_a_table_whose_copy_is_torn_is_begun_anew_and_copied_again(
     row = sink.rows.spans()["s1"]
     assert (row.incarnation, row.copied) == (170, False)
     assert Lake(place).live("public.t") == Lake(place).place("public.t", 100), "for readers"
+
+
+# --- a table that is damaged in the lake ----------------------------------------------------------
+
+
+def _claimed(target: LakeTarget, place: Place, look: Any) -> object:
+    """What a claim answers when the log of the table's ingest is damaged."""
+    log = Path(place.url, "public.t", "100", "ingest-home", "_delta_log")
+    max(log.glob("*.json")).write_bytes(b"{")
+    target._context.copies = SimpleNamespace(look=look)  # type: ignore[misc]
+    return target.claim(StartDispatcher("feed", SPAN, TOKEN))
+
+
+def test_one_that_the_source_has_dropped_is_passed_by(target: LakeTarget, place: Place) -> None:
+    assert _claimed(target, place, lambda _: {}) == ((WHOLE, 100),)
+    assert target._sink.rows.spans()["s1"].dropped
+
+
+def _away(_: object) -> object:
+    raise EndpointUnavailable("the source is away", object_="source", hint="")
+
+
+@pytest.mark.parametrize("look", [dict.fromkeys, _away])
+def test_one_that_the_source_has_or_nobody_can_tell_is_said(
+    target: LakeTarget, place: Place, look: Any
+) -> None:
+    with pytest.raises(FileCorrupt):
+        _claimed(target, place, look)
+    assert not target._sink.rows.spans()["s1"].dropped

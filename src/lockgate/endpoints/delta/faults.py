@@ -19,12 +19,13 @@ from lockgate.model.errors import (
     EndpointUnavailable,
     LockgateError,
     MissingPrivilege,
+    NotFound,
     ObjectMissing,
     StorageFull,
     Terminal,
 )
 
-__all__ = ["BucketMissing", "FileCorrupt", "faults"]
+__all__ = ["LOST", "BucketMissing", "FileCorrupt", "faults"]
 
 _BROKEN = (
     "corrupt",
@@ -80,6 +81,10 @@ class FileCorrupt(Terminal):
     """A file is there, and is not what was written."""
 
     code = "file-corrupt"
+
+
+LOST: Final = (NotFound, ObjectMissing, FileCorrupt)
+"""What is heard of a table that was deleted by hand, or is damaged."""
 
 
 @contextmanager

@@ -27,11 +27,10 @@ from typing import TypeVar
 from msgspec import structs
 
 from lockgate.endpoints.delta import rows as on
-from lockgate.endpoints.delta.faults import FileCorrupt
+from lockgate.endpoints.delta.faults import LOST, FileCorrupt
 from lockgate.endpoints.delta.feed_document import FeedDocument
 from lockgate.endpoints.delta.fenced import TableDead
 from lockgate.endpoints.delta.head import CONTROL, LakeHead
-from lockgate.endpoints.delta.lake import is_dead
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.origins import taken
 from lockgate.endpoints.delta.place import Place
@@ -40,7 +39,7 @@ from lockgate.endpoints.delta.schemas import NeedsNewIncarnation, others, united
 from lockgate.endpoints.delta.sink_copy import SinkCopies
 from lockgate.endpoints.delta.sink_tables import Born, LakeTable, SinkTables
 from lockgate.model.ddl import Ddl
-from lockgate.model.errors import Conflict, LockgateError, NotFound, ObjectMissing, StaleOwner
+from lockgate.model.errors import Conflict, LockgateError, StaleOwner
 from lockgate.model.floors import Floors, Refusal, least, raised
 from lockgate.model.ids import FeedId, SpanId, TableId, Token
 from lockgate.model.positions import Position
@@ -149,6 +148,17 @@ class LakeSink:
         anew = on.anew(row, newest, self.tables.ingest)
         return structs.replace(anew, copied=self.tables.has_rows(anew, row.position))
 
+    def pass_by(self, spec: SpanSpec, token: Token) -> Floors | Refusal:
+        """`claim`, of a table that is lost here and not there any more at the source: what comes
+        before its end in the log would be read by nobody, and its end is waited for by others."""
+
+        def work() -> Floors:
+            self.rows.change(lambda rows: on.claimed(rows, spec.id, token))
+            row = self.rows.change_row(spec.id, token, partial(structs.replace, dropped=True))
+            return ((WHOLE, max(row.position, self.tables.landed(row))),)
+
+        return self.rows.ask(work)
+
     def close(
         self,
         token: Token,
@@ -171,7 +181,7 @@ class LakeSink:
             failed: list[LockgateError] = []
             for row in rows.spans.values():
                 try:
-                    self._void(row)
+                    self.tables.void(row)
                 except FileCorrupt as error:
                     if forget and not give_up(error):
                         failed.append(error)
@@ -184,17 +194,6 @@ class LakeSink:
             return True
 
         return self.rows.ask(work) is True
-
-    def _void(self, row: SpanRow) -> None:
-        """Let nobody of an older token land. A dead table, or one whose token is above all of this
-        feed's, is closed."""
-        try:
-            self.tables.ingest_at(row).claim(row.token)
-        except (StaleOwner, NotFound, ObjectMissing):
-            pass
-        except FileCorrupt:
-            if not is_dead(self.tables.place_of(row)):
-                raise
 
     # --- moving on ------------------------------------------------------------------------------
 
@@ -295,7 +294,7 @@ class LakeSink:
                 return position
             concerned = [row for row in rows.spans.values() if ddl.concerns(row.spec.table)]
             before = ddl.position - 1
-            if position < before or any(self._stands(row) < before for row in concerned):
+            if position < before or any(self._stands(row, ddl) < before for row in concerned):
                 raise Refused(Refusal.BEHIND)
             self._refuse_taken(rows.spans.values(), ddl, births, after)
             renewed = set()
@@ -372,8 +371,15 @@ class LakeSink:
             self.tables.make(after, ddl.position)
         return False
 
-    def _stands(self, row: SpanRow) -> Position:
-        stands = self._done(row, lambda table: table.ingest.look().position)
+    def _stands(self, row: SpanRow, ddl: Ddl) -> Position:
+        """How far the row's table has come, that the change is about. One that it ends is asked for
+        nothing of before where it is lost: nobody would read that."""
+        try:
+            stands = self._done(row, lambda table: table.ingest.look().position)
+        except LOST:
+            if row.spec.table not in ddl.ended:
+                raise
+            return ddl.position
         return max(row.position, stands or 0)
 
 

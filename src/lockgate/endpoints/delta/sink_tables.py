@@ -10,15 +10,23 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from lockgate.endpoints.delta.death import table_dead
-from lockgate.endpoints.delta.faults import FileCorrupt
+from lockgate.endpoints.delta.faults import LOST, FileCorrupt
 from lockgate.endpoints.delta.fenced import FencedTable, TableDead
 from lockgate.endpoints.delta.graves import is_buried
-from lockgate.endpoints.delta.lake import INGEST, STABLE, Lake, has_rows, home_of, ingest_of
+from lockgate.endpoints.delta.lake import (
+    INGEST,
+    STABLE,
+    Lake,
+    has_rows,
+    home_of,
+    ingest_of,
+    is_dead,
+)
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.origins import MAKER, Origin, taken
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.rows import SpanRow
-from lockgate.model.errors import Conflict, LockgateError, NotFound, ObjectMissing
+from lockgate.model.errors import Conflict, LockgateError, NotFound, ObjectMissing, StaleOwner
 from lockgate.model.ids import NO_TOKEN, TableId
 from lockgate.model.positions import Position
 from lockgate.model.value import Value
@@ -40,7 +48,7 @@ class LakeTable(Value, frozen=True):
 Born = Mapping[TableId, LakeTable]
 """By the tables' names at the source."""
 
-_NOTHING_TOLD = (NotFound, ObjectMissing, TableDead, FileCorrupt)
+_NOTHING_TOLD = (*LOST, TableDead)
 """Of a table that is gone, or whose log is damaged, nobody can say whose it was, nor how far it had
 come. It is nobody's."""
 
@@ -121,6 +129,17 @@ class SinkTables:
             return self.ingest_at(row).look().position
         except _NOTHING_TOLD:
             return 0
+
+    def void(self, row: SpanRow) -> None:
+        """Let nobody of an older token land. A dead table, or one whose token is above all of this
+        feed's, is closed."""
+        try:
+            self.ingest_at(row).claim(row.token)
+        except (StaleOwner, NotFound, ObjectMissing):
+            pass
+        except FileCorrupt:
+            if not is_dead(self.place_of(row)):
+                raise
 
     def newest(self, row: SpanRow) -> int | None:
         """The incarnation that is the row's table, whoever has made it."""

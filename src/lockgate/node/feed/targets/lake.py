@@ -1,12 +1,12 @@
 """A lake as a feed's target: changes land in ingest, the first copy in stable."""
 
-import re
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from lockgate.endpoints.delta.faults import FileCorrupt
+from lockgate.endpoints.delta.faults import LOST
 from lockgate.endpoints.delta.fenced import TableDead
 from lockgate.endpoints.delta.files import DataFile
 from lockgate.endpoints.delta.land import CopyTorn, LandItem
@@ -24,8 +24,6 @@ from lockgate.model.ddl import Ddl
 from lockgate.model.errors import (
     EndpointRefused,
     LockgateError,
-    NotFound,
-    ObjectMissing,
     StaleOwner,
     StorageFull,
     Transient,
@@ -34,21 +32,15 @@ from lockgate.model.floors import Floors, Refusal, raised
 from lockgate.model.ids import SpanId, TableId, Token
 from lockgate.model.instructions import StartDispatcher
 from lockgate.model.positions import Position
-from lockgate.model.schema_changes import (
-    AddColumn,
-    AlterType,
-    DropColumn,
-    RenameColumn,
-    SchemaStep,
-    TableChange,
-)
+from lockgate.model.schema_changes import SchemaStep
 from lockgate.model.selection import plan_for
-from lockgate.model.spans import SpanSpec
+from lockgate.model.spans import TRIGGER, SpanSpec
 from lockgate.model.tables import TableShape
 from lockgate.node.feed.preparing import lake_sink
 from lockgate.node.feed.rounds import Work
 from lockgate.node.feed.running import Running
 from lockgate.node.feed.setup import shapes_of
+from lockgate.node.feed.targets.lake_values import keeps_values
 from lockgate.node.feed.targets.port import Applied, CopyJob
 from lockgate.pipeline.copy import CopyOutcome
 from lockgate.pipeline.lake_copy import LakeCopyOrder, copy_to_lake
@@ -62,9 +54,8 @@ __all__ = ["LakeTarget"]
 
 _ROUND_S: Final = 0.5
 """A commit is a file or two in every table: small ones cost readers more than waiting does."""
-_MENDED: Final = (NotFound, ObjectMissing, FileCorrupt, StorageFull, EndpointRefused)
+_MENDED: Final = (*LOST, StorageFull, EndpointRefused)
 """What people mend without us: a table that is lost or damaged, by a resync; or the storage."""
-_MODIFIER: Final = re.compile(r"\(([\d,]+)\)")
 
 
 class LakeTarget:
@@ -90,7 +81,19 @@ class LakeTarget:
             born = {
                 spec.table: self._born(shapes[spec.table], follows) for spec in start.birth.spans
             }
-        return self._sink.claim(start.spec, start.token, start.birth, born)
+        try:
+            return self._sink.claim(start.spec, start.token, start.birth, born)
+        except LOST:
+            if start.spec.id == TRIGGER or not self._is_gone(start.spec.table):
+                raise
+        return self._sink.pass_by(start.spec, start.token)
+
+    def _is_gone(self, table: TableId) -> bool:
+        """Whether the source has dropped it, or calls it something else by now: then no resync
+        helps, and the log tells of its end. Not, while nobody can tell."""
+        with contextlib.suppress(LockgateError):
+            return table not in self._context.copies.look({table})
+        return False
 
     def _born(self, shape: TableShape, follows: bool) -> LakeTable:
         """A table of a new feed: one of our own, or the leader's."""
@@ -180,7 +183,7 @@ class LakeTarget:
         for change in step.tables:
             if change.now is not None and change.shape is not None:
                 after[change.now.id] = self._as(change.shape)
-                if not _keeps_values(change):
+                if not keeps_values(change):
                     fills.add(change.now.id)
         try:
             return self._sink.write_ddl(token, ddl, births, after, fills)
@@ -363,30 +366,3 @@ def _chunks(rows: Sequence[ChunkRow]) -> list[Chunk]:
         )
         for row in rows
     ]
-
-
-def _keeps_values(change: TableChange) -> bool:
-    """False when rows that were there have values afterwards that no change of the log brings."""
-    gone = {each.column for each in change.changes if isinstance(each, DropColumn)}
-    for each in change.changes:
-        if isinstance(each, AddColumn) and each.column in gone:
-            return False  # another one of the same name
-        if isinstance(each, RenameColumn):
-            return False
-        if isinstance(each, AddColumn) and each.fill is not None:
-            return False
-        if isinstance(each, AlterType) and not each.empty and not _wider(each.was, each.type):
-            return False
-    return True
-
-
-def _wider(was: str, now: str) -> bool:
-    """True for texts that may only be longer than before."""
-    texts = ("character varying", "text")
-    before, after = _MODIFIER.sub("", was), _MODIFIER.sub("", now)
-    if before not in texts or after not in texts:
-        return False
-    limit, room = _MODIFIER.search(was), _MODIFIER.search(now)
-    if room is None:
-        return True
-    return limit is not None and int(limit[1]) <= int(room[1])
