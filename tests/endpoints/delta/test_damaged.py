@@ -244,3 +244,15 @@ def test_only_the_newest_owner_passes_a_table_by(lake: Place, sink: LakeSink) ->
     lose(lake, "ingest-one", "half")
     sink.pass_by(SPAN, SECOND)
     assert sink.pass_by(SPAN, FIRST) is Refusal.NEWER
+
+
+@pytest.mark.parametrize("kind", [DdlKind.DROP, DdlKind.ALTER])
+def test_no_schema_change_waits_for_what_a_dropped_table_passes_by(
+    lake: Place, sink: LakeSink, kind: DdlKind
+) -> None:
+    """How far it has come is noted with the next advance, and while all wait there is none."""
+    Lake(lake).end("public.t", 100)
+    sink.claim(SPAN, SECOND)
+    sink.landed("s1", SECOND, 199)
+    advance(sink_of(lake), TRIGGER, TRIGGERS[0], 130, 199)
+    assert sink.write_ddl(TRIGGERS[0], ddl(kind, 200), (), {"public.t": T}, set()) == 200

@@ -372,15 +372,15 @@ class LakeSink:
         return False
 
     def _stands(self, row: SpanRow, ddl: Ddl) -> Position:
-        """How far the row's table has come, that the change is about. One that it ends is asked for
-        nothing of before where it is lost: nobody would read that."""
+        """How far the row's table has come, that the change is about. Nothing of before is waited
+        for where it was dropped, or is lost and ends here: nobody would read that."""
         try:
             stands = self._done(row, lambda table: table.ingest.look().position)
         except LOST:
             if row.spec.table not in ddl.ended:
                 raise
-            return ddl.position
-        return max(row.position, stands or 0)
+            stands = None
+        return ddl.position if stands is None else max(row.position, stands)
 
 
 def _from(stands: Position, floors: Floors, to: Position) -> Position:
