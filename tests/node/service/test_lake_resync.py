@@ -189,3 +189,21 @@ def test_a_table_that_is_lost_while_it_is_copied_is_brought_back(
         level(node)
         shore.assert_equal(DOCS, OTHER)
         assert int(incarnation(shore).name) > lost[0]
+
+
+@pytest.mark.parametrize("damage", [directory, data_file, log_of_ingest])
+def test_a_table_that_is_lost_and_then_dropped_at_the_source_holds_up_nothing(
+    shore: Shore, damage: Callable[[Path], None]
+) -> None:
+    """There is nothing that a resync could copy."""
+    with fed(shore) as node:
+        damage(incarnation(shore))
+        shore.at_source("UPDATE docs SET n = n + 1")
+        until(lambda: trouble(node, DOCS), LEVEL_S)
+        shore.at_source("DROP TABLE docs")
+        shore.at_source("ALTER TABLE other ADD COLUMN extra int")
+        shore.at_source("UPDATE other SET extra = id")
+        level(node)
+        shore.assert_equal(OTHER)
+        assert Lake(shore.root).living(DOCS) is None
+        assert [one.table for one in node.feed_tables("feed")] == [OTHER]

@@ -9,7 +9,9 @@ import msgspec
 from lockgate.endpoints.delta.faults import LOST
 from lockgate.endpoints.delta.fenced import TableDead
 from lockgate.endpoints.delta.files import DataFile
+from lockgate.endpoints.delta.foreign import CommitLost
 from lockgate.endpoints.delta.land import CopyTorn, LandItem
+from lockgate.endpoints.delta.landing import RowMissing
 from lockgate.endpoints.delta.rows import ChunkRow, SpanRow
 from lockgate.endpoints.delta.sink import LakeSink
 from lockgate.endpoints.delta.sink_tables import LakeTable
@@ -54,6 +56,8 @@ __all__ = ["LakeTarget"]
 
 _ROUND_S: Final = 0.5
 """A commit is a file or two in every table: small ones cost readers more than waiting does."""
+_ENDS: Final = frozenset(each.code for each in (*LOST, CommitLost, RowMissing))
+"""What says of a table that it is lost or damaged, when its changes are to land."""
 _MENDED: Final = (*LOST, StorageFull, EndpointRefused)
 """What people mend without us: a table that is lost or damaged, by a resync; or the storage."""
 
@@ -135,6 +139,8 @@ class LakeTarget:
                 done.append(self._moved(work, receipt.changes))
             elif receipt.error is not None and receipt.error.code == CopyTorn.code:
                 done.append(self._begun_anew(work))
+            elif receipt.error is not None and receipt.error.code in _ENDS:
+                done.append(self._lost(work, receipt.error))
             else:
                 done.append(Applied(work, receipt.changes, receipt.refusal, receipt.error))
         return done
@@ -143,6 +149,17 @@ class LakeTarget:
         """Begun anew since it was claimed: a claim tells, and the copy begins."""
         work.running.copy_in_doubt = True
         return Applied(work, refusal=Refusal.MOVED)
+
+    def _lost(self, work: Work, error: ApplyError) -> Applied:
+        """A batch that cannot land for what is wrong with its table."""
+        one = work.running
+        try:
+            if not self._is_gone(one.table):
+                return Applied(work, error=error)
+            refusal = self._sink.pass_by(one.spec, one.token)
+        except LockgateError as another:
+            return Applied(work, error=ApplyError.of(another))
+        return Applied(work, refusal=refusal if isinstance(refusal, Refusal) else Refusal.MOVED)
 
     def _begun_anew(self, work: Work) -> Applied:
         """Its copy cannot be brought level with the log. Readers have an older state, if any."""
