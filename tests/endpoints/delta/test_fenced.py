@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from lockgate.endpoints.delta.faults import faults
@@ -58,6 +59,18 @@ def test_a_commit_without_a_position_keeps_it(place: Place) -> None:
     table = FencedTable.create(place, SCHEMA, FIRST, 5)
     assert table.commit(FIRST, lambda _: ()).position == 5
     assert table.claim(SECOND).position == 5
+
+
+def test_what_is_sound_is_said_while_somebody_shortens_the_log(place: Place) -> None:
+    table = FencedTable.create(place, SCHEMA, FIRST)
+    for _ in range(3):
+        table.commit(FIRST, lambda _: ())
+    fresh = FencedTable.open(place)
+    fresh.look()
+    Path(place.url, "_delta_log", f"{3:020}.json").unlink()
+    with pytest.raises(DeltaError):
+        marks_of(fresh.handle)
+    assert fresh.sound_at == 3
 
 
 @pytest.mark.parametrize("newer", [SECOND, THIRD, Token(1, 1, 2)])

@@ -82,6 +82,9 @@ class FencedTable:
         self._handle = handle
         self._marks: Marks | None = None
         """As of the last look."""
+        self.sound_at: int | None = None
+        """The version by which what others have done since is judged, as of the last look; the
+        newest, mostly. None: it has never been ours."""
         self._flushed = -1
         """The version that is known to be on the disk, and all before it."""
 
@@ -164,7 +167,6 @@ class FencedTable:
                 flush_commit(self._place, version)
                 self._flushed = version
             if self._marks is None or self._marks.version != version:
-                # To read them takes longer than to see that there is no newer version.
                 self._marks = self._marks_at(version)
             return self._marks
 
@@ -355,15 +357,16 @@ class FencedTable:
     def _marks_at(self, version: int) -> Marks:
         said = marks_in(self._place, version)
         if said is not None and not said.foreign:
+            self.sound_at = version
             return said
         return self._judge(marks_of(self._handle))
 
     def _judge(self, marks: Marks) -> Marks:
         """With what somebody else has done to it."""
-        written = written_at(self._handle)
-        if written is None or (written == marks.version and not marks.foreign):
+        sound = marks.foreign - 1 if marks.foreign else written_at(self._handle)
+        self.sound_at = sound
+        if sound is None or sound == marks.version:
             return marks
-        sound = marks.foreign - 1 if marks.foreign else written
         foreign = first_foreign(self._place, self._handle, sound)
         lost = first_lost(self._place, sound, marks.version)
         return replace(marks, foreign=foreign or lost, lost=lost)

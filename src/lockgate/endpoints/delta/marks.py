@@ -16,7 +16,7 @@ from lockgate.model.ids import NO_TOKEN, Token
 from lockgate.model.positions import Position
 from lockgate.model.value import Value
 
-__all__ = ["VERSION", "Marks", "marks_in", "marks_of", "sound_at", "transactions", "written_at"]
+__all__ = ["VERSION", "Marks", "marks_in", "marks_of", "transactions", "written_at"]
 
 _EPOCH: Final = "lockgate.epoch"
 _SEQ: Final = "lockgate.seq"
@@ -100,13 +100,6 @@ def _marks(version: int, numbers: Mapping[str, int]) -> Marks:
 def written_at(table: DeltaTable) -> int | None:
     """The version of our last commit. None: this table has never been ours."""
     return table.transaction_version(VERSION)
-
-
-def sound_at(table: DeltaTable) -> int | None:
-    """The version that what others have done since is judged by: that of our last commit, or what
-    that says to be sound. None: this table has never been ours."""
-    said = marks_of(table)
-    return said.foreign - 1 if said.foreign else written_at(table)
 
 
 def transactions(marks: Marks) -> list[Transaction]:

@@ -27,7 +27,6 @@ from lockgate.endpoints.delta.foreign import CommitLost, ForeignCommit
 from lockgate.endpoints.delta.lake import INGEST, STABLE, WORK, homes_of
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.log_files import LogFiles
-from lockgate.endpoints.delta.marks import sound_at
 from lockgate.endpoints.delta.missing import table_dead
 from lockgate.endpoints.delta.pins import PINS, Layers, condemn, condemned, live_pins, sweep_pins
 from lockgate.endpoints.delta.place import Place
@@ -144,7 +143,7 @@ def _forget(place: Place, layer: str, now_s: float, retention_s: float) -> int:
     if table.look().foreign:
         return 0
     log = LogFiles.of(place.child(layer), now_s)
-    return len(log.forget(now_s - retention_s, sound_at(table.handle)))
+    return len(log.forget(now_s - retention_s, table.sound_at))
 
 
 def _named(found: dict[str, list[Found]]) -> Layers:
