@@ -64,12 +64,12 @@ KINDS: Final[dict[str, str]] = {
     "diff": "lockgate.endpoints.postgres.diff.task:diff_task",
     "repair": "lockgate.endpoints.postgres.diff.repair:repair_task",
     "land": "lockgate.endpoints.delta.land:land_task",
-    "rewrite": "lockgate.endpoints.delta.rewrite:rewrite_task",
+    "rewrite": "lockgate.endpoints.delta.rewrite:rewrite_tasks",
     "lake-copy": "lockgate.endpoints.delta.copy_task:lake_copy_task",
 }
 """What tasks can be asked to do: a name, and the import path of its work function."""
 
-TOGETHER: Final = {"apply"}
+TOGETHER: Final = {"apply", "rewrite"}
 """Kinds whose function is given all items of a task, because they are cheaper so."""
 
 TASKS_PER_SLOT: Final = 4

@@ -1,9 +1,10 @@
 """A power failure takes nothing that somebody was told of; what it has taken is not passed over."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -17,7 +18,12 @@ from lockgate.endpoints.delta.graves import is_buried
 from lockgate.endpoints.delta.lake import Lake
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.place import Place
-from lockgate.endpoints.delta.rewrite import rewrite
+from lockgate.endpoints.delta.rewrite import (
+    RewriteOrder,
+    RewriteTask,
+    Rewritten,
+    rewrite_tasks,
+)
 from lockgate.endpoints.delta.sink import LakeSink
 from lockgate.endpoints.delta.sink_tables import LakeTable
 from lockgate.model.errors import EndpointUnavailable, OutcomeUnknown
@@ -79,7 +85,8 @@ def test_a_rewritten_file_is_flushed_by_who_wrote_it(writer: Writer, disk: Disk)
     writer.put(1, 2)
     plan = writer.table.plan_drain()
     assert plan is not None
-    new = [file for order in plan.orders for file in rewrite(writer.table.place, order)]
+    told = rewrite_tasks(_tasks(writer, plan.orders))
+    new = [file for one in told for file in msgspec.msgpack.decode(one, type=Rewritten).files]
     stable = Path(writer.table.place.url, "stable")
     assert {stable, *(stable / file.path for file in new)} <= set(disk.flushed)
     disk.flushed.clear()
@@ -87,6 +94,11 @@ def test_a_rewritten_file_is_flushed_by_who_wrote_it(writer: Writer, disk: Disk)
     assert not [path for path in disk.flushed if path.suffix == ".parquet"]
     disk.lose_power()
     _there(writer)
+
+
+def _tasks(writer: Writer, orders: Iterable[RewriteOrder]) -> list[bytes]:
+    place = writer.table.place.to_wire()
+    return [msgspec.msgpack.encode(RewriteTask(place, order)) for order in orders]
 
 
 def test_what_a_document_says_is_there_after_it(tmp_path: Path, disk: Disk) -> None:
@@ -201,6 +213,23 @@ def test_of_a_file_that_cannot_be_flushed_nothing_is_committed(writer: Writer, d
         writer.put(1)
     assert writer.table.ingest.look().version == 0
     assert not list(Path(writer.table.place.url, "ingest-h").glob("*.parquet"))
+
+
+def test_a_task_tells_of_files_that_cannot_be_flushed_and_leaves_none(
+    writer: Writer, disk: Disk
+) -> None:
+    writer.put(1, 2)
+    plan = writer.table.plan_drain()
+    assert plan is not None
+    disk.broken = ".parquet"
+    # Twice the same order: what fails of one is told of that one.
+    [one, other] = [
+        msgspec.msgpack.decode(told, type=Rewritten)
+        for told in rewrite_tasks(_tasks(writer, [*plan.orders, *plan.orders]))
+    ]
+    assert (one.files, other.files) == ((), ())
+    assert one.error["code"] == other.error["code"] == EndpointUnavailable.code
+    assert not list(Path(writer.table.place.url, "stable").glob("*.parquet"))
 
 
 @pytest.mark.parametrize(

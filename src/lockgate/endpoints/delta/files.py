@@ -1,8 +1,8 @@
 """The data files of a Delta table: written under names that nobody else gives, described exactly.
 
 A file is written, and on the disk, before the commit that names it: a power failure takes no file
-that a table names. Whoever wrote it flushes it, which tasks do side by side. One that no commit
-names in the end is nobody's, and goes with the next vacuum.
+that a table names. Whoever wrote it flushes it, which tasks do side by side, and each while it
+writes the next. One that no commit names in the end is nobody's, and goes with the next vacuum.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import itertools
 import operator
 import secrets
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -33,6 +33,7 @@ from lockgate.model.value import Value
 
 __all__ = [
     "DataFile",
+    "Flush",
     "added",
     "check_there",
     "delete_file",
@@ -51,6 +52,10 @@ _GROUP_BYTES: Final = 64 << 20
 _PIECE_BYTES: Final = 4 << 20
 """What is read at a time of a file that is streamed: it stays in the processor's cache."""
 _PIECE_ROWS: Final = 65_536
+
+
+Flush = Callable[[Place, str], None]
+"""Have a file on the disk, by its name below a place."""
 
 
 class DataFile(Value, frozen=True):
@@ -72,17 +77,23 @@ def write_file(place: Place, rows: pa.Table, known: list[str]) -> DataFile:
 
 
 def write_stream(
-    place: Place, schema: pa.Schema, pieces: Iterable[pa.Table], known: list[str], rows_max: int
+    place: Place,
+    schema: pa.Schema,
+    pieces: Iterable[pa.Table],
+    known: list[str],
+    rows_max: int,
+    flush: Flush = Place.flush,
 ) -> list[DataFile]:
     """The same of rows that come piece by piece, in files of so many at most. None comes: none.
 
     Where one cannot be written, none is left behind: a disk that is full is not filled further.
+    Whoever gives another `flush` sees to it himself that what it has begun comes to its end.
     """
     files: list[DataFile] = []
     try:
         for _, mine in itertools.groupby(_cut(pieces, rows_max), key=operator.itemgetter(0)):
             groups = _groups(piece for _, piece in mine)
-            files.append(_written(place, schema, groups, known))
+            files.append(_written(place, schema, groups, known, flush))
     except BaseException:
         delete_files(place, files)
         raise
@@ -102,18 +113,27 @@ def _cut(pieces: Iterable[pa.Table], rows_max: int) -> Iterator[tuple[int, pa.Ta
 
 
 def _written(
-    place: Place, schema: pa.Schema, groups: Iterable[pa.Table], known: list[str]
+    place: Place,
+    schema: pa.Schema,
+    groups: Iterable[pa.Table],
+    known: list[str],
+    flush: Flush = Place.flush,
 ) -> DataFile:
     path = f"{secrets.token_hex(16)}.parquet"
     try:
-        return _described(place, path, schema, groups, known)
+        return _described(place, path, schema, groups, known, flush)
     except BaseException:
         delete_files(place, [DataFile(path, 0, 0)])
         raise
 
 
 def _described(
-    place: Place, path: str, schema: pa.Schema, groups: Iterable[pa.Table], known: list[str]
+    place: Place,
+    path: str,
+    schema: pa.Schema,
+    groups: Iterable[pa.Table],
+    known: list[str],
+    flush: Flush,
 ) -> DataFile:
     rows = 0
     edges = {name: _Edges(schema.field(name).type) for name in known}
@@ -131,7 +151,7 @@ def _described(
             for name, edge in edges.items():
                 edge.take(group[name])
         opened.close()
-        place.flush(path)
+        flush(place, path)
         size = files.get_file_info(f"{base}/{path}").size
     told = {name: edge for name, edge in edges.items() if edge.told}
     low = {name: edge.low for name, edge in told.items()}
