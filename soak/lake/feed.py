@@ -9,6 +9,7 @@ import random
 import threading
 import time
 import traceback
+from collections.abc import Collection
 from typing import Any, Final
 
 from lockgate.endpoints.delta.fenced import TableDead
@@ -170,9 +171,17 @@ class Feed:
         to = self._draw.choice(ahead) if ahead and self._draw.random() < 0.8 else limit
         self._go_to(to)
         rows = self._sink.rows.spans()
+        waiting: dict[str, NoLeader] = {}
         for span, row in rows.items():
             if span in self._lows:
-                self._land(row, to)
+                try:
+                    self._land(row, to)
+                except NoLeader as error:
+                    waiting[span] = error
+        if waiting:
+            # One table's wait holds up no other: another home may wait for that in turn.
+            self._advance(to, waiting)
+            raise next(iter(waiting.values()))
         self._at = to
         due = to == limit
         if due or self._draw.random() < 0.4:
@@ -180,17 +189,23 @@ class Feed:
         if due and ddl is not None:
             self._write(ddl)
 
-    def _advance(self, to: int) -> None:
+    def _advance(self, to: int, waiting: Collection[str] = ()) -> None:
+        """Note how far the tables are; and the feed, if none of them is waiting."""
         asked = [
-            (span, self._token, ((WHOLE, low),), to) for span, low in self._lows.items() if low < to
+            (span, self._token, ((WHOLE, low),), to)
+            for span, low in self._lows.items()
+            if low < to and span not in waiting
         ]
-        answers = self._sink.advance([*asked, (TRIGGER, self._token, ((WHOLE, self._noted),), to)])
+        if not waiting:
+            asked.append((TRIGGER, self._token, ((WHOLE, self._noted),), to))
+        answers = self._sink.advance(asked)
         for span, answer in answers.items():
             if isinstance(answer, Refusal):
                 _let(answer)
             elif span != TRIGGER:
                 self._lows[span] = least(answer)
-        self._noted = to
+        if not waiting:
+            self._noted = to
 
     def _land(self, row: SpanRow, to: int) -> None:
         span = row.spec.id
