@@ -5,6 +5,7 @@ What any reader of Delta sees is the stable layer; what Lockgate's readers see i
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from lockgate.endpoints.delta.lake import Lake
 from lockgate.endpoints.delta.layered import LayeredTable, Snapshot
 from lockgate.endpoints.delta.place import Place
 from lockgate.model.errors import Conflict
+from lockgate.model.lake_documents import LakeOutcome
 
 __all__ = ["FEED", "Pond"]
 
@@ -56,7 +58,7 @@ class Pond:
     def drop_during_step_up(self, client: Client) -> None:
         """The race that crashes others: a table is dropped while a new leader drains it."""
         self._command(f"lake step-down {LAKE} --flush")
-        client.lakes.step_down(LAKE, flush=True)
+        _patiently(lambda: client.lakes.step_down(LAKE, flush=True))
         waiting = self._wait_for_changes()
         self._command(f"lake step-up {LAKE}  &  lake drop {LAKE} {CUSTOMERS} --force --wait 30")
         told: list[str] = []
@@ -101,15 +103,12 @@ class Pond:
             time.sleep(0.05)
 
     def _drop(self, client: Client) -> str:
-        """Asked until this installation may: before it leads, it is told so."""
-        deadline = time.monotonic() + WAIT_S
-        while True:
-            try:
-                return client.lakes.drop(LAKE, CUSTOMERS, force=True, wait_s=30).verdict
-            except Conflict as error:
-                if time.monotonic() > deadline:
-                    return error.what
-                time.sleep(0.05)
+        try:
+            return _patiently(
+                lambda: client.lakes.drop(LAKE, CUSTOMERS, force=True, wait_s=30)
+            ).verdict
+        except Conflict as error:
+            return error.what
 
     def _look(self, client: Client, what: str) -> None:
         client.feeds.wait(FEED)
@@ -135,6 +134,18 @@ class Pond:
 
     def _command(self, text: str) -> None:
         self._console.print(f"   [cyan]$ lockgate {text}[/]")
+
+
+def _patiently(ask: Callable[[], LakeOutcome]) -> LakeOutcome:
+    """Asked until this installation may: before it leads, it is told so."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            return ask()
+        except Conflict:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def _changes(seen: Snapshot) -> int:
