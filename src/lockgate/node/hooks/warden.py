@@ -30,7 +30,6 @@ _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def main(words: list[str]) -> None:
     """Never returns: it goes with the group."""
     lifeline, report, deadline = int(words[0]), int(words[1]), float(words[2])
-    leave: float | None = 0.0
     assert os.getpgrp() == os.getpid(), "a group of its own: it is killed"
     try:
         for inherited in (lifeline, report):
