@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from soak.matrix.world import FEEDS, SOON_S, World
+from soak.matrix.world import FEEDS, World
 from tests.support.bad_days import held
 from tests.support.feeds import Pair
-from tests.support.runners import waiting
-from tests.support.waiting import until
+from tests.support.runners import Waiter, waiting
 
 FEED = "left"
 TABLE = FEEDS[FEED][1]
@@ -18,20 +17,23 @@ def test_a_task_that_outlives_its_node_commits_nothing(world: World, tmp_path: P
     [span] = world.view(FEED).of_table(TABLE)
     assert span.node is not None
     node = world.cluster.nodes[span.node.node]
-    with held(pair.target, TABLE) as lock:
-        lock.until_waited_for()
+    with held(pair.target, TABLE):
+        world.until(lambda: waiting(pair, TABLE), world.problems)
         node.kill()
-        orphans = waiting(pair)
-        assert orphans  # still there, inside their transactions, behind the lock
+        orphans: set[Waiter] = set()
         [before] = [row for row in world.view(FEED).sink if row.span == span.id]
 
         def claimed() -> bool:
+            seen = waiting(pair, TABLE)
             [row] = [row for row in world.view(FEED).sink if row.span == span.id]
             assert row.position == before.position
+            if row.token == before.token:
+                orphans.update(seen)
             return row.token > before.token
 
         world.until(claimed, world.problems)
-        until(lambda: not waiting(pair) & orphans, SOON_S)
+        assert orphans  # they outlived their node, inside their transactions, behind the lock
+        world.until(lambda: not waiting(pair, TABLE) & orphans, lambda: waiting(pair, TABLE))
     node.start()
     world.converge()
     world.require_equal()

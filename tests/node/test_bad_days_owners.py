@@ -55,17 +55,17 @@ def test_a_task_that_outlives_its_runner_commits_nothing(ends: Pair, start: Star
     open_shop(ends.source, 300)
     runner = start()
     until_finished(ends, runner)
-    with held(ends.target, "public.orders") as lock:
+    with held(ends.target, "public.orders"):
         ends.at_source("UPDATE orders SET total = total + 1")
-        lock.until_waited_for()
+        until(lambda: waiting(ends, "public.orders"), SOON_S)
         runner.kill()
-        orphan = waiting(ends)
+        orphan = waiting(ends, "public.orders")
         assert orphan  # it is still there, in its transaction, behind the lock
         before = stands_at(ends, "public.orders")
         successor = start()
         until(lambda: stands_at(ends, "public.orders")[0] > before[0], SOON_S)
         assert stands_at(ends, "public.orders")[1] == before[1]
-        until(lambda: not waiting(ends) & orphan, SOON_S)
+        until(lambda: not waiting(ends, "public.orders") & orphan, SOON_S)
     _finish(successor, start)
     ends.assert_equal(*SHOP)
 
@@ -80,10 +80,10 @@ def test_a_task_of_a_dead_runner_that_queues_with_the_next_one_does_nothing_twic
     with psycopg.connect(ends.target) as gate:
         gate.execute("LOCK TABLE lockgate.progress IN ACCESS EXCLUSIVE MODE")
         ends.at_source("INSERT INTO visits (page) VALUES ('once')")
-        until(lambda: waiting(ends), SOON_S)
+        until(lambda: waiting(ends, "lockgate.progress"), SOON_S)
         runner.kill()
         successor = start()
-        until(lambda: len(waiting(ends)) > 1, SOON_S)
+        until(lambda: len(waiting(ends, "lockgate.progress")) > 1, SOON_S)
         gate.rollback()
     _finish(successor, start)
     ends.assert_equal(*SHOP)

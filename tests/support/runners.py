@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from soak.process import FeedProcess, write_config
 from tests.support.bad_days import SOON_S
@@ -10,6 +10,14 @@ from tests.support.feeds import Pair
 from tests.support.waiting import until
 
 Start = Callable[..., FeedProcess]
+
+
+class Waiter(NamedTuple):
+    """A transaction that waits. What its session does afterwards is another one."""
+
+    pid: int
+    since: str
+    session: str
 
 
 @contextmanager
@@ -69,11 +77,12 @@ def stands_at(pair: Pair, table: str) -> tuple[int, int]:
     return found[0][0], found[0][1]
 
 
-def waiting(pair: Pair) -> set[tuple[int]]:
-    """Sessions of Lockgate's at the target that stand before a lock."""
-    return set(
-        pair.ask_target(
-            "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'lockgate %' "
-            "AND wait_event_type = 'Lock' AND datname = current_database()"
-        )
+def waiting(pair: Pair, table: str) -> set[Waiter]:
+    """Who of Lockgate's stands before the lock of that table at the target, and since when."""
+    found = pair.ask_target(
+        "SELECT a.pid, a.xact_start::text, a.application_name "
+        "FROM pg_stat_activity a JOIN pg_locks l USING (pid) "
+        "WHERE a.application_name LIKE 'lockgate %' AND a.datname = current_database() "
+        f"AND NOT l.granted AND l.relation = '{table}'::regclass"
     )
+    return {Waiter(*one) for one in found}
