@@ -44,6 +44,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--kills", type=int, default=100, help="how many [default: 100]")
     parser.add_argument("--minutes", type=float, default=30, help="at most [default: 30]")
     parser.add_argument("--rows", type=int, default=SEEDED, help="to begin with")
+    parser.add_argument(
+        "--transactions", type=int, default=None, help="then the writers rest [default: never]"
+    )
     parser.add_argument("--seed", type=int, default=None, help="of the random choices")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep homes and logs there")
@@ -52,7 +55,8 @@ def main(words: list[str]) -> int:
     # Whoever ends us, we end what we have started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with _place(asked.keep) as place:
-        result = Soak(place, seed, asked.rows).run(asked.kills, 60 * asked.minutes)
+        soak = Soak(place, seed, asked.rows, asked.transactions)
+        result = soak.run(asked.kills, 60 * asked.minutes)
     _write(asked.results, result)
     _show(result)
     return 0 if result["equal"] else 1
@@ -71,10 +75,11 @@ def _place(kept: Path | None) -> Iterator[Path]:
 class Soak:
     """One soak, from empty servers to the last row compared."""
 
-    def __init__(self, place: Path, seed: int, rows: int) -> None:
+    def __init__(self, place: Path, seed: int, rows: int, transactions: int | None) -> None:
         self._place = place
         self._seed = seed
         self._rows = rows
+        self._transactions = transactions
         self._rng = random.Random(seed)
         self._began = time.monotonic()
 
@@ -88,7 +93,7 @@ class Soak:
         ):
             prepare(source.url(), self._rows)
             runner = self._feed(source, target, spark)
-            writers = Writers(source.url(), seed=self._seed)
+            writers = Writers(source.url(), seed=self._seed, most=self._transactions)
             mischief = Mischief(self._rng, runner, spark, source, target)
             writers.start()
             try:

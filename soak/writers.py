@@ -261,6 +261,8 @@ class Writers:
     """On average, after each transaction."""
     reshape_every: int = 150
     """One of them, after so many transactions, changes the schema."""
+    most: int | None = None
+    """They rest after so many transactions. Without: a slow machine has more to catch up with."""
     transactions: int = 0
     refused: int = 0
     lost: int = 0
@@ -310,6 +312,8 @@ class Writers:
     def _work(self, connection: psycopg.Connection, rng: random.Random, number: int) -> None:
         done = 0
         while not self._stop.wait(rng.random() * 2 * self.pause_s):
+            if self.most is not None and self.transactions >= self.most:
+                continue
             done += 1
             [work] = rng.choices(list(KINDS), list(KINDS.values()))
             if number == 0 and done % self.reshape_every == 0:

@@ -18,6 +18,8 @@ from tests.support.runners import Start, finish
 from tests.support.waiting import until
 
 ROWS = 3_000
+PAUSE_S = 0.01
+"""Between two rounds of a writer's: who never pauses writes the more, the slower the machine is."""
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def writing(shore: Shore) -> Iterator[threading.Event]:
     def write() -> None:
         with psycopg.connect(shore.source, autocommit=True) as connection:
             n = 0
-            while not stop.is_set():
+            while not stop.wait(PAUSE_S):
                 n += 1
                 at = n % ROWS
                 connection.execute("INSERT INTO a VALUES (%s, %s)", (ROWS + n, f"new {n}"))

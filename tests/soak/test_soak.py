@@ -122,8 +122,8 @@ def test_descendants_of_the_first_process_are_found() -> None:
 @pytest.mark.slow
 def test_a_short_soak_loses_nothing(tmp_path: Path) -> None:
     results = tmp_path / "soak.json"
-    words = ["--kills", "3", "--minutes", "15", "--rows", "2000", "--results", str(results)]
-    assert main(words) == 0
+    bounds = ["--kills", "3", "--minutes", "15", "--rows", "2000", "--transactions", "2000"]
+    assert main([*bounds, "--results", str(results)]) == 0
     result = json.loads(results.read_text())
     assert result["kills"] == 3
     assert result["transactions"] > 0

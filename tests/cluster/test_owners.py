@@ -1,4 +1,10 @@
-"""F12: a node that was stopped for longer than its lease writes nothing when it goes on."""
+"""Owners that were killed or paused, and yet go on (F11, F12).
+
+What a killed node's Spark tasks are about does not land after somebody else has claimed; and a node
+that was stopped for longer than its lease writes nothing when it goes on.
+"""
+
+from pathlib import Path
 
 from lockgate.endpoints.postgres.sink.advance import Advance
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
@@ -6,6 +12,9 @@ from lockgate.model.floors import Refusal
 from lockgate.model.records import SpanRecord
 from lockgate.model.spans import WHOLE
 from soak.matrix.world import FEEDS, World
+from tests.support.bad_days import held
+from tests.support.feeds import Pair
+from tests.support.runners import Waiter, waiting
 
 OTHER_POSITION = 2**62
 
@@ -61,3 +70,33 @@ def test_dispatchers_that_were_paused_write_nothing_afterwards(world: World) -> 
     held = {feed: _run_on(world, feed, name) for feed in FEEDS}
     _pause_until_taken_over(world, name)
     _goes_on_as_somebody_new(world, name, held)
+
+
+def test_a_task_that_outlives_its_node_commits_nothing(world: World, tmp_path: Path) -> None:
+    """It waits inside its transaction when its node dies, and another node claims its span."""
+    table = FEEDS["left"][1]
+    pair = Pair(world.source, world.target, tmp_path)
+    [span] = world.view("left").of_table(table)
+    assert span.node is not None
+    node = world.cluster.nodes[span.node.node]
+    with held(pair.target, table):
+        world.until(lambda: waiting(pair, table), world.problems)
+        node.kill()
+        orphans: set[Waiter] = set()
+        [before] = [row for row in world.view("left").sink if row.span == span.id]
+
+        def claimed() -> bool:
+            seen = waiting(pair, table)
+            [row] = [row for row in world.view("left").sink if row.span == span.id]
+            assert row.position == before.position
+            if row.token == before.token:
+                orphans.update(seen)
+            return row.token > before.token
+
+        world.until(claimed, world.problems)
+        assert orphans  # they outlived their node, inside their transactions, behind the lock
+        world.until(lambda: not waiting(pair, table) & orphans, lambda: waiting(pair, table))
+    node.start()
+    world.converge()
+    world.require_equal()
+    world.require_watched()
