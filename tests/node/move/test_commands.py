@@ -89,6 +89,22 @@ def test_a_former_keeper_lets_no_set_up_go_on_that_was_broken_off(moved: Moved) 
         assert feeds.have(entry, entry.record.keeper, config).error == ""
 
 
+def test_nobody_resumes_a_feed_whose_set_up_a_cancel_has_broken_off(moved: Moved) -> None:
+    entry = moved.service._stores.moves.read("orders")
+    book, feeds = moved.service._stores.feeds, moved.service._move_hosts._feeds
+    feed = entry.record.facts.feed
+    config = config_of(book.read(feed))
+    book.change(feed, lambda now: msgspec.structs.replace(now, error=BROKEN_OFF))
+    try:
+        with pytest.raises(Conflict, match="the move orders is being cancelled") as refused:
+            moved.service.resume_feed(feed, "test")
+        assert "lockgate move status orders" in refused.value.hint
+        assert book.read(feed).error == BROKEN_OFF
+        assert moved.service.feed(feed).next_steps == ("lockgate move status orders",)
+    finally:
+        feeds.have(entry, entry.record.keeper, config)
+
+
 def _not_null(moved: Moved) -> bool:
     found = moved.pair.ask_target(
         "SELECT attnotnull FROM pg_attribute WHERE attrelid = 'orders'::regclass "

@@ -41,7 +41,7 @@ from lockgate.store.endpoints import unchanged
 from lockgate.store.feeds import FeedEntry
 from lockgate.store.moves import MoveEntry, kept_by
 
-__all__ = ["MoveFeeds", "feed_config"]
+__all__ = ["BROKEN_OFF", "MoveFeeds", "feed_config"]
 
 HISTORY_LOOK: Final = 20
 """Entries about a feed since its removal began: there are two."""

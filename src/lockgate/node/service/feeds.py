@@ -24,6 +24,7 @@ from lockgate.model.tables import parse_table
 from lockgate.node.feed import setup
 from lockgate.node.feed.ends import Url
 from lockgate.node.link.wire import ResyncSpan
+from lockgate.node.move.feeds import BROKEN_OFF
 from lockgate.node.service import planning
 from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.contexts import Contexts, config_of
@@ -162,7 +163,7 @@ class FeedDesk:
         entry = live(self._statuses, feed)
         with noted(self._stores.history, who, "feed resume", feed):
             if entry.error:
-                self._stores.feeds.change(feed, lambda now: msgspec.structs.replace(now, error=""))
+                self._stores.feeds.change(feed, _let_go)
                 self._keeper.knock(feed)
             if self._is_recorded(feed):
                 self._cluster.ask_coordinator(lambda request: ResumeFeed(request, feed), feed)
@@ -246,6 +247,18 @@ class FeedDesk:
                 RESYNC_S,
             )
         return self._statuses.one(feed)
+
+
+def _let_go(now: FeedEntry) -> FeedEntry:
+    """Without what kept it. What a cancel has broken off is kept so by the move, which drops what
+    that set-up has made: nobody makes more of it."""
+    if now.move and now.error == BROKEN_OFF:
+        raise Conflict(
+            f"the move {now.move} is being cancelled, and its feed is not set up any more",
+            object_=now.feed,
+            hint=f"wait until the move is cancelled: lockgate move status {now.move}",
+        )
+    return msgspec.structs.replace(now, error="")
 
 
 def _told(config: FeedConfig) -> str:

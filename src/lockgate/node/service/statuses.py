@@ -28,6 +28,7 @@ from lockgate.model.tables import parse_table
 from lockgate.node.feed.ends import parse_url
 from lockgate.node.feed.following import UNLOGGED
 from lockgate.node.feed.running import HINT, is_held
+from lockgate.node.move.feeds import BROKEN_OFF
 from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.contexts import config_of
 from lockgate.node.service.remarks import OwnerRemark, Remark, SpanRemark, Worry, decoded
@@ -224,7 +225,7 @@ def _next_steps(entry: FeedEntry, state: FeedState, worries: list[Worry]) -> tup
     hints = tuple(dict.fromkeys(worry.hint for worry in worries if worry.hint))
     if entry.removing:
         return hints or ("nothing: it is being removed",)
-    if entry.move and state is not FeedState.FAILED:
+    if entry.move and (state is not FeedState.FAILED or entry.error == BROKEN_OFF):
         return (*hints, f"lockgate move status {entry.move}")
     if state is FeedState.FAILED:
         return (*hints, f"when that is done: lockgate feed resume {name}")
