@@ -284,8 +284,11 @@ def test_an_endpoint_of_a_move_is_not_removed(moved: Moved) -> None:
 
 def test_a_name_that_is_in_use_is_refused(moved: Moved) -> None:
     other = msgspec.structs.replace(CONFIG, tables=("public.orders",))
-    with pytest.raises(Conflict, match="another configuration"):
+    planned = moved.service.moves.plan(other)
+    with pytest.raises(Conflict, match="another configuration") as refused:
         moved.service.moves.create(other, "test")
+    assert planned.what == f"it would be refused: {refused.value.what}"
+    assert [each.severity for each in planned.findings] == ["error"]
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -310,6 +313,8 @@ def test_a_table_is_in_one_move_also_under_another_name_of_the_side(
 
 
 def test_creating_it_again_as_it_is_is_no_error(moved: Moved) -> None:
+    planned = moved.service.moves.plan(CONFIG)
+    assert (planned.verdict, planned.findings, planned.dry) == ("nothing-to-do", (), True)
     assert moved.service.moves.create(CONFIG, "test").state is MoveState.RUNNING
 
 

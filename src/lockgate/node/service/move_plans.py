@@ -27,7 +27,7 @@ from lockgate.node.service.planning import findings_of
 from lockgate.store.endpoints import EndpointEntry
 from lockgate.store.moves import taken
 
-__all__ = ["MovePlan", "MovePlans"]
+__all__ = ["MovePlan", "MovePlans", "refused"]
 
 
 class MovePlan(NamedTuple):
@@ -54,22 +54,14 @@ class MovePlans:
         """For people: the steps, and what was found."""
         plan = self._looked(config)
         findings = [*([from_error(plan.taken)] if plan.taken else []), *plan.findings]
-        wrong = [each for each in findings if each.severity is Severity.ERROR]
         many = len(plan.tables)
         steps = {
             Step.CHECK_CREATE: f"look whether {many} tables can be moved",
             Step.FORWARD: f"copy and follow {', '.join(plan.tables)}",
             Step.GUARD: f"close the tables of {config.target} for everybody but Lockgate",
         }
-        return MoveOutcome(
-            "",
-            "done",
-            f"it would be refused: {wrong[0].what}" if wrong else "nothing was changed",
-            wrong[0].hint if wrong else "",
-            dry=True,
-            steps=tuple(PlannedStep(one.value, steps[one]) for one in PLANS[Command.CREATE]),
-            findings=documents_of(findings),
-        )
+        planned = tuple(PlannedStep(one.value, steps[one]) for one in PLANS[Command.CREATE])
+        return _outcome(findings, planned)
 
     def checked(self, config: MoveConfig) -> MovePlan:
         """Raises for the first thing that stands in the way, before anything is made."""
@@ -126,6 +118,24 @@ class MovePlans:
                 if other.move != config.name:
                     return taken(other, min(set(tables).intersection(other.tables)))
         return None
+
+
+def refused(why: Conflict) -> MoveOutcome:
+    """For people, when `create` would not even look."""
+    return _outcome([from_error(why)])
+
+
+def _outcome(findings: list[Finding], steps: tuple[PlannedStep, ...] = ()) -> MoveOutcome:
+    wrong = [each for each in findings if each.severity is Severity.ERROR]
+    return MoveOutcome(
+        "",
+        "done",
+        f"it would be refused: {wrong[0].what}" if wrong else "nothing was changed",
+        wrong[0].hint if wrong else "",
+        dry=True,
+        steps=steps,
+        findings=documents_of(findings),
+    )
 
 
 def _ids(chosen: list[Chosen]) -> tuple[TableId, ...]:

@@ -33,7 +33,7 @@ from lockgate.node.move.hosts import MoveHosts
 from lockgate.node.service.asking import new_request
 from lockgate.node.service.cluster import HERE_S, Cluster
 from lockgate.node.service.contexts import Contexts
-from lockgate.node.service.move_plans import MovePlans
+from lockgate.node.service.move_plans import MovePlans, refused
 from lockgate.node.service.move_statuses import MoveStatuses, again
 from lockgate.node.service.noting import BEGUN, noted
 from lockgate.node.service.statuses import Statuses
@@ -125,20 +125,20 @@ class MoveDesk:
     def plan(self, config: MoveConfig) -> MoveOutcome:
         """What `create` would do: its steps, and what the checks of both sides find. Changes
         nothing; what stands in the way is among the findings."""
-        return self._plans.told(config)
+        found = self._standing(config.name)
+        if found is None:
+            return self._plans.told(config)
+        if found.config != config:
+            return refused(_in_use(config.name))
+        verdict, status = MoveVerdict.NOTHING.value, self._statuses.one(found)
+        return MoveOutcome("", verdict, "the move is there already", dry=True, status=status)
 
     def create(self, config: MoveConfig, who: str) -> MoveStatus:
         """Record the move and wait until its feed is set up. What can be known to fail is refused
         before anything is recorded. Asked again with the same configuration: how it is."""
-        found = self._stores.moves.read(config.name)
-        if found is None or found.over:
-            found = self._entered(config, who)
+        found = self._standing(config.name) or self._entered(config, who)
         if found.config != config:
-            raise Conflict(
-                "a move of this name exists with another configuration",
-                object_=config.name,
-                hint="choose another name, or complete or cancel that move first",
-            )
+            raise _in_use(config.name)
         self._knock()
         birth = found.birth
         self._wait(lambda: self._is_settled(config.name, birth), CREATE_S)
@@ -150,6 +150,11 @@ class MoveDesk:
             trouble = entry.record.trouble or UNKNOWN_TROUBLE
             raise Conflict(trouble.what, object_=config.name, hint=trouble.hint)
         return self._statuses.one(entry)
+
+    def _standing(self, name: MoveId) -> MoveEntry | None:
+        """The move of this name, unless it is over: that one makes room."""
+        found = self._stores.moves.read(name)
+        return None if found is None or found.over else found
 
     def _entered(self, config: MoveConfig, who: str) -> MoveEntry:
         detail = f"{config.source} to {config.target}, tables {', '.join(config.tables)}"
@@ -288,6 +293,14 @@ _KINDS: Final[dict[MoveVerdict, type[LockgateError]]] = {
     MoveVerdict.ROLLED_BACK: RolledBack,
     MoveVerdict.UNKNOWN: OutcomeUnknown,
 }
+
+
+def _in_use(name: MoveId) -> Conflict:
+    return Conflict(
+        "a move of this name exists with another configuration",
+        object_=name,
+        hint="choose another name, or complete or cancel that move first",
+    )
 
 
 def _stuck(record: MoveRecord) -> MoveStuck:
