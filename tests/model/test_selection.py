@@ -6,7 +6,7 @@ import pytest
 
 from lockgate.model.errors import UsageError
 from lockgate.model.feed_config import FeedConfig, Mask, MaskKind, read_config
-from lockgate.model.selection import check_selection, plan_for, target_of
+from lockgate.model.selection import check_selection, plan_for, sources_of, target_of
 from lockgate.model.tables import Column, TableName, TableShape
 
 USERS = TableName("public", "users")
@@ -35,6 +35,27 @@ SHAPES = [
 
 def checked(*, major: int = 18, **more: Any) -> list[TableName]:
     return [plan.table for plan in check_selection(config(**more), SHAPES, server_major=major)]
+
+
+# --- where rows come from -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "sources"),
+    [
+        ({}, {"public.users"}),
+        ({"tables": ["public.orders"]}, set()),
+        ({"tables": ["*.*", "!public.u*"]}, set()),
+        ({"rename": {"public.users": "public.people"}}, set()),
+        ({"rename": {"shop.people": "public.users"}}, {"public.users", "shop.people"}),
+        ({"rename": {"shop": "public", "shop.users": "shop.x"}}, {"public.users"}),
+        ({"rename": {"public": "copy", "shop": "public"}}, {"shop.users"}),
+    ],
+)
+def test_a_feed_leads_to_a_table_from_whatever_would_go_there(
+    more: dict[str, Any], sources: set[str]
+) -> None:
+    assert {each.id for each in sources_of(config(**more), USERS)} == sources
 
 
 # --- one table ----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from lockgate.model.errors import Conflict, NotFound, StaleOwner
+from lockgate.model.feed_config import FeedConfig
 from lockgate.model.move_config import MoveConfig
 from lockgate.model.moves import (
     Command,
@@ -20,7 +21,7 @@ from lockgate.model.moves import (
 )
 from lockgate.model.secret import Secret
 from lockgate.store.endpoints import EndpointBook, EndpointEntry, unchanged
-from lockgate.store.feeds import FeedBook, FeedEntry
+from lockgate.store.feeds import FeedBook, FeedEntry, filled, unfed
 from lockgate.store.metastore import SqlMetastore
 from lockgate.store.moves import MoveBook, MoveEntry, kept_by, unmoved
 from lockgate.store.settings import INSTALLATION, Settings
@@ -210,6 +211,41 @@ def test_a_feed_is_not_entered_into_a_table_that_a_move_has_since(
     assert feeds.read("into-it") is None
     entered("beside-it", "public.a", *entry.tables)
     assert feeds.read("beside-it") is not None
+
+
+def _feed(book: FeedBook, name: str, pattern: str, **more: object) -> FeedEntry:
+    config = FeedConfig(name=name, source=Secret("x"), target=Secret("new"), tables=(pattern,))
+
+    def make(birth: int) -> FeedEntry:
+        body = msgspec.Raw(config.to_json())
+        made = FeedEntry(name, body, f"slot {name}", f"publication {name}", birth=birth)
+        return msgspec.structs.replace(made, **more)
+
+    return book.enter(name, make)
+
+
+def test_a_move_is_not_entered_whose_table_a_feed_leads_to_since(
+    store: SqlMetastore, book: MoveBook
+) -> None:
+    feeds = FeedBook(store.transactions)
+    _feed(feeds, "known", "public.orders")
+    known = feeds.all()
+    _feed(feeds, "beside", "public.parcels")
+    assert book.enter(ORDERS, TABLES, (), unfed(TABLES, known)).move == "orders"
+    _feed(feeds, "into", "public.lin*")
+    other = MoveConfig(name="other", source="a", target="b", tables=("public.*",))
+    with pytest.raises(Conflict, match=r"created at this moment.*into"):
+        book.enter(other, TABLES, (), unfed(TABLES, known))
+    assert book.read("other") is None
+
+
+def test_a_feed_fills_what_it_may_find_until_it_is_set_up_and_then_what_it_found(
+    store: SqlMetastore,
+) -> None:
+    book = FeedBook(store.transactions)
+    assert filled(_feed(book, "waits", "public.*"), TABLES) == list(TABLES)
+    born = _feed(book, "born", "public.*", start=7, tables=("public.a", "public.lines"))
+    assert filled(born, TABLES) == ["public.lines"]
 
 
 # --- routes ---------------------------------------------------------------------------------------

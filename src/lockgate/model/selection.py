@@ -26,6 +26,7 @@ __all__ = [
     "check_selection",
     "plan_for",
     "selections",
+    "sources_of",
     "target_of",
 ]
 
@@ -61,6 +62,18 @@ def target_of(config: FeedConfig, table: TableName) -> TableName:
     if there := renames.get((table.schema,)):
         return TableName(there[0], table.name)
     return table
+
+
+def sources_of(config: FeedConfig, target: TableName) -> list[TableName]:
+    """What the feed would take if it were there, and bring to this table."""
+    found = {target}
+    for here, there in config.rename.items():
+        old, new = split_name(here), split_name(there)
+        if new == (target.schema, target.name):
+            found.add(TableName(*old))
+        elif new == (target.schema,):
+            found.add(TableName(old[0], target.name))
+    return [each for each in selected(config.tables, found) if target_of(config, each) == target]
 
 
 def plan_for(

@@ -18,22 +18,25 @@ source was done to names that the new feed does not use. Entries that were made 
 births have 0: theirs are the names of that time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, TypeVar
 
 import msgspec
 import sqlalchemy as sa
 
-from lockgate.model.errors import LockgateError, StaleOwner
+from lockgate.model.errors import Conflict, LockgateError, StaleOwner
+from lockgate.model.feed_config import config_from_json
 from lockgate.model.ids import FeedId, TableId
 from lockgate.model.positions import Position
+from lockgate.model.selection import sources_of, target_of
+from lockgate.model.tables import parse_table
 from lockgate.model.value import Value
 from lockgate.store.births import last_birth, take_turn, write_birth
 from lockgate.store.faults import as_error
 from lockgate.store.tables import feeds, upsert
 from lockgate.store.transactions import Alive, Failed, Transactions
 
-__all__ = ["FeedBook", "FeedEntry", "all_feeds"]
+__all__ = ["FeedBook", "FeedEntry", "all_feeds", "filled", "unfed"]
 
 T = TypeVar("T")
 
@@ -275,6 +278,35 @@ def all_feeds(connection: sa.Connection) -> list[FeedEntry]:
     """Every entry, by name, as somebody's transaction sees them."""
     bodies = connection.execute(sa.select(feeds.c.body).order_by(feeds.c.feed)).scalars()
     return [msgspec.json.decode(body, type=FeedEntry) for body in bodies]
+
+
+def filled(entry: FeedEntry, tables: Collection[TableId]) -> list[TableId]:
+    """Which of these tables at its target the feed writes to, or will once it is set up. Until
+    then it may be any that its patterns lead to: what is at its source by then decides."""
+    config = config_from_json(bytes(entry.config))
+    if entry.start is None:
+        return [each for each in tables if sources_of(config, parse_table(each))]
+    targets = {target_of(config, parse_table(each)).id for each in entry.tables}
+    return [each for each in tables if each in targets]
+
+
+def unfed(
+    tables: Collection[TableId], known: Collection[FeedEntry]
+) -> Callable[[sa.Connection], None]:
+    """For whoever enters a move of these tables and has looked at the feeds `known`: raises
+    Conflict when there is another one by now that may lead to them."""
+    births = {entry.birth for entry in known}
+
+    def check(connection: sa.Connection) -> None:
+        for entry in all_feeds(connection):
+            if entry.birth not in births and filled(entry, tables):
+                raise Conflict(
+                    "a feed into this table was created at this moment",
+                    object_=entry.feed,
+                    hint="ask again",
+                )
+
+    return check
 
 
 def _row(entry: FeedEntry) -> dict[str, str]:

@@ -19,7 +19,7 @@ from lockgate.model.moves import Command, MoveState
 from lockgate.model.secret import Secret
 from lockgate.model.tables import TableName
 from lockgate.node.move.feeds import BROKEN_OFF
-from lockgate.node.service import feeds
+from lockgate.node.service import apart
 from lockgate.node.service.contexts import config_of
 from lockgate.node.service.moves import RolledBack
 from tests.support.databases import fresh_database
@@ -260,13 +260,13 @@ def test_a_move_that_is_created_while_a_feed_is_looked_at_refuses_it(
     moved.pair.at_source("CREATE TABLE parcels (id int PRIMARY KEY)")
     table = {"source": "shop", "target": "copy", "tables": ["public.parcels"]}
     second = MoveConfig(name="second", source="shop", target="copy", tables=("public.parcels",))
-    looked = feeds.closed_findings
+    looked = apart.closed_findings
 
     def then_moved(*asked: Any) -> list[Finding]:
         book.enter(second, ["public.parcels"], [])
         return looked(*asked)
 
-    monkeypatch.setattr(feeds, "closed_findings", then_moved)
+    monkeypatch.setattr(apart, "closed_findings", then_moved)
     with pytest.raises(Conflict, match="created at this moment"):
         moved.service.create_feed(read_config({"name": "other", **table}), "test")
     assert "other" not in [each.name for each in moved.service.feeds()]

@@ -31,7 +31,14 @@ from lockgate.endpoints.postgres.source.errors import NotOurs
 from lockgate.endpoints.postgres.source.identity import identity
 from lockgate.endpoints.postgres.source.names import publication_name, slot_name
 from lockgate.endpoints.postgres.url import PostgresUrl
-from lockgate.model.errors import EndpointBusy, MissingPrivilege, StaleOwner, Transient, UsageError
+from lockgate.model.errors import (
+    Conflict,
+    EndpointBusy,
+    MissingPrivilege,
+    StaleOwner,
+    Transient,
+    UsageError,
+)
 from lockgate.model.feed_config import FeedConfig, config_from_json
 from lockgate.model.ids import TableId
 from lockgate.model.selection import check_selection, selections
@@ -49,6 +56,8 @@ TURN_GRACE_S = 5.0
 
 Waits = Callable[[Running | None], None]
 """Is told of the oldest transaction that holds a slot up, where that can be known."""
+Check = Callable[[list[Chosen]], None]
+"""Raises what is to be said against the tables that are chosen."""
 
 
 def entry_of(config: FeedConfig, home: str, birth: int) -> FeedEntry:
@@ -80,20 +89,22 @@ def make(
     home: str,
     began: Callable[[FeedEntry], None] = lambda _: None,
     waits: Waits = lambda _: None,
+    check: Check = lambda _: None,
 ) -> FeedEntry:
     """Have everything at the endpoints that the feed of this entry needs.
 
     Raises StaleOwner when somebody else began to do the same after us, or the feed is removed. As
     long as the slot waits for transactions to end, this is looked for each second, and `waits` is
-    told; what that one raises ends the attempt. `began` is told of every attempt: who has something
-    to say of one has to know which it was.
+    told; what that one raises ends the attempt, and so does what `check` has to say against the
+    tables, before the first is made, and before the start is recorded. `began` is told of every
+    attempt: who has something to say of one has to know which it was.
     """
     for _ in range(ATTEMPTS):
         if entry.start is not None:
             return entry
         entry = book.begin_attempt(entry)
         began(entry)
-        entry = _made(book, config, entry, ends, home, waits)
+        entry = _made(book, config, entry, ends, home, waits, check)
     raise Transient(
         "the source's tables keep changing",
         object_=config.name,
@@ -134,11 +145,18 @@ def _essence(config: FeedConfig) -> tuple[object, ...]:
 
 
 def _made(
-    book: FeedBook, config: FeedConfig, entry: FeedEntry, ends: Ends, home: str, waits: Waits
+    book: FeedBook,
+    config: FeedConfig,
+    entry: FeedEntry,
+    ends: Ends,
+    home: str,
+    waits: Waits,
+    check: Check,
 ) -> FeedEntry:
     """One attempt. Without a start, somebody changed a table while it was described."""
     with connect(ends.source, purpose=f"setup {config.name}", autocommit=True) as connection:
         chosen = choose(connection, config)
+        check(chosen)
         entry = prepare(book, ends.target, config, entry, chosen, home, connection)
         logged = _install_log(connection)
         still_wanted = partial(
@@ -150,8 +168,9 @@ def _made(
             entry = msgspec.structs.replace(entry, start=None)
         try:
             if entry.start is not None:
+                check(chosen)
                 book.write(entry)
-        except StaleOwner:
+        except (StaleOwner, Conflict):
             slot.drop(connection, entry.slot, SLOT_GRACE_S)
             raise
     return entry

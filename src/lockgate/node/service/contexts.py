@@ -17,7 +17,7 @@ from lockgate.node.service.stores import Stores
 from lockgate.node.telemetry.feed import FeedWatches
 from lockgate.store.changelog import SegmentFiles
 from lockgate.store.endpoints import EndpointEntry
-from lockgate.store.feeds import FeedEntry
+from lockgate.store.feeds import FeedEntry, filled
 from lockgate.store.moves import MoveEntry
 
 __all__ = ["Contexts", "config_of"]
@@ -116,6 +116,18 @@ class Contexts:
             for entry in moves
             if not wanted.isdisjoint(entry.tables)
             and any(_leads_to(self.address(end), place) for end in _ends(entry))
+        ]
+
+    def feeds_at(
+        self, place: Url, tables: Collection[TableId]
+    ) -> list[tuple[FeedEntry, list[TableId]]]:
+        """Feeds that end there in some of these tables, born or still to be set up, and in which;
+        whatever role and options their URLs name."""
+        found = [(entry, filled(entry, tables)) for entry in self._stores.feeds.all()]
+        return [
+            (entry, ends_in)
+            for entry, ends_in in found
+            if ends_in and _leads_to(self.address(config_of(entry).target), place)
         ]
 
     def _endpoint(self, written: Secret) -> EndpointEntry | None:

@@ -2,30 +2,27 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 import sqlalchemy as sa
 
 from lockgate.endpoints.postgres.connect import connect
-from lockgate.endpoints.postgres.cutover.checks import closed_findings
 from lockgate.endpoints.postgres.source import heartbeat
 from lockgate.endpoints.postgres.source.slot import lsn_text
-from lockgate.endpoints.postgres.url import PostgresUrl
 from lockgate.model.documents import Waited
 from lockgate.model.errors import Conflict, NotFound
 from lockgate.model.events import PauseFeed, ResumeFeed
 from lockgate.model.feed_config import FeedConfig
 from lockgate.model.feed_status import FeedPlan, FeedStatus
 from lockgate.model.feeds import FeedState
-from lockgate.model.ids import FeedId, TableId
-from lockgate.model.tables import parse_table
+from lockgate.model.ids import FeedId
 from lockgate.node.feed import setup
-from lockgate.node.feed.ends import Url
 from lockgate.node.link.wire import ResyncSpan
 from lockgate.node.move.feeds import BROKEN_OFF
 from lockgate.node.service import planning
+from lockgate.node.service.apart import refuse_if_moved, refuse_set_up_if_moved
 from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.contexts import Contexts, config_of
 from lockgate.node.service.forcing import LEFT, struck_out
@@ -38,7 +35,6 @@ from lockgate.node.service.statuses import Statuses
 from lockgate.node.service.stores import Stores
 from lockgate.store.endpoints import unchanged
 from lockgate.store.feeds import FeedEntry
-from lockgate.store.moves import unmoved
 
 __all__ = ["FeedDesk"]
 
@@ -78,7 +74,8 @@ class FeedDesk:
         ends = self._contexts.ends(config)
         planned = planning.plan(config, ends, self._home, birth, new=new)
         if new:
-            self._refuse_if_moved(ends.target, [each.target for each in planned.tables])
+            targets = [each.target for each in planned.tables]
+            refuse_if_moved(self._stores, self._contexts, ends.target, targets)
         return planned
 
     def create(self, config: FeedConfig, who: str) -> FeedStatus:
@@ -88,7 +85,7 @@ class FeedDesk:
         if found is None:
             ends, between = self._contexts.between(config)
             targets = planning.refuse_if_unfit(config, ends, self._home)
-            still = self._refuse_if_moved(ends.target, targets)
+            still = refuse_if_moved(self._stores, self._contexts, ends.target, targets)
 
             def check(connection: sa.Connection) -> None:
                 unchanged(between)(connection)
@@ -113,26 +110,6 @@ class FeedDesk:
         self._keeper.knock(config.name)
         self._wait(lambda: self._is_made(config.name), CREATE_S)
         return self._statuses.one(config.name)
-
-    def _refuse_if_moved(
-        self, target: Url, tables: Collection[TableId]
-    ) -> Callable[[sa.Connection], None]:
-        """Guards let all feeds pass: this one would go on writing at a side that is closed. Of
-        moves that are not in our book, the guards at the target tell. Answers what is asked once
-        more when the feed is entered."""
-        known = self._stores.moves.all()
-        for entry in self._contexts.moves_at(target, tables):
-            raise Conflict(
-                f"the move {entry.move} has the table, and no guard of it holds up a feed",
-                object_=min(set(tables).intersection(entry.tables)),
-                hint="let the feed end in the new place when the move is over: "
-                f"lockgate move status {entry.move}",
-            )
-        if isinstance(target, PostgresUrl):
-            for found in closed_findings(target, [parse_table(each) for each in tables]):
-                if found.code == "guarded":
-                    raise Conflict(found.what, object_=found.object, hint=found.hint)
-        return unmoved(tables, known)
 
     def _is_made(self, feed: FeedId) -> bool:
         entry = self._stores.feeds.read(feed)
@@ -162,6 +139,8 @@ class FeedDesk:
         """Let a stopped or failed one run again, or be set up again."""
         entry = live(self._statuses, feed)
         with noted(self._stores.history, who, "feed resume", feed):
+            if entry.start is None and not entry.move:
+                refuse_set_up_if_moved(self._stores, self._contexts, entry)
             if entry.error:
                 self._stores.feeds.change(feed, _let_go)
                 self._keeper.knock(feed)

@@ -36,7 +36,9 @@ from lockgate.model.feeds import FeedSpec, FeedState
 from lockgate.model.ids import SEQ_MAX, FeedId, Token
 from lockgate.model.records import FeedRecord
 from lockgate.node.feed import setup
+from lockgate.node.feed.chosen import Chosen
 from lockgate.node.feed.running import backoff_s, told
+from lockgate.node.service.apart import refuse_if_moved
 from lockgate.node.service.cluster import Cluster
 from lockgate.node.service.contexts import Contexts, config_of
 from lockgate.node.service.forcing import GONE, LEFT, SEPARATOR, left_at_source
@@ -216,9 +218,16 @@ class Keeper:
         def waits(oldest: Running | None) -> None:
             self._waits(entry.feed, oldest)
 
+        def apart(chosen: list[Chosen]) -> None:
+            if not entry.move:
+                targets = [each.selection.target.id for each in chosen]
+                refuse_if_moved(self._stores, self._contexts, ends.target, targets)
+
         try:
             ends, home = self._contexts.ends(config), self._contexts.home
-            made = setup.make(self._stores.feeds, entry, config, ends, home, begun.append, waits)
+            made = setup.make(
+                self._stores.feeds, entry, config, ends, home, begun.append, waits, apart
+            )
         except StaleOwner:
             raise
         except Terminal as error:

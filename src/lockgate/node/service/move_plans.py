@@ -21,6 +21,7 @@ from lockgate.node.feed.chosen import Chosen
 from lockgate.node.feed.ends import Url
 from lockgate.node.feed.setup import choose
 from lockgate.node.hooks import FindHook
+from lockgate.node.service import apart
 from lockgate.node.service.contexts import Contexts
 from lockgate.node.service.endpoints import documents_of
 from lockgate.node.service.planning import findings_of
@@ -105,9 +106,14 @@ class MovePlans:
             self._hook(config.hook)
         except LockgateError as error:
             findings.append(from_error(error))
+        tables = _ids(chosen)
+        said = {(each.code, each.object) for each in findings}
+        for place in (ends.source, ends.target):
+            known = apart.fed(self._contexts, place, tables, config.name)
+            findings += [each for each in known if (each.code, each.object) not in said]
         there = _there(ends.target, names, config, findings)
-        taken = self._taken(config, (ends.source, ends.target), _ids(chosen))
-        return MovePlan(_ids(chosen), there, between, tuple(findings), taken)
+        taken = self._taken(config, (ends.source, ends.target), tables)
+        return MovePlan(tables, there, between, tuple(findings), taken)
 
     def _taken(
         self, config: MoveConfig, places: Iterable[Url], tables: Collection[TableId]

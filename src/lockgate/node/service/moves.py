@@ -39,6 +39,7 @@ from lockgate.node.service.noting import BEGUN, noted
 from lockgate.node.service.statuses import Statuses
 from lockgate.node.service.stores import Stores
 from lockgate.store.endpoints import unchanged
+from lockgate.store.feeds import unfed
 from lockgate.store.moves import MoveEntry, unmoved
 
 __all__ = ["MoveBusy", "MoveDesk", "MoveStuck", "RolledBack", "answer_here"]
@@ -159,12 +160,13 @@ class MoveDesk:
     def _entered(self, config: MoveConfig, who: str) -> MoveEntry:
         detail = f"{config.source} to {config.target}, tables {', '.join(config.tables)}"
         with noted(self._stores.history, who, "move create", config.name, detail):
-            known = self._stores.moves.all()
+            moves, feeds = self._stores.moves.all(), self._stores.feeds.all()
             plan = self._plans.checked(config)
 
             def check(connection: sa.Connection) -> None:
                 unchanged(plan.between)(connection)
-                unmoved(plan.tables, known)(connection)
+                unmoved(plan.tables, moves)(connection)
+                unfed(plan.tables, feeds)(connection)
 
             return self._stores.moves.enter(config, plan.tables, plan.there, check)
 

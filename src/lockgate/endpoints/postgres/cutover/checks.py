@@ -196,36 +196,38 @@ def followed_findings(
     """Whether others than our `own` publications carry tables that are disposed of. One that
     `stays` is kept as it is, and does not change any more. Raises what a server says: it is asked
     in the middle of a command, too, where that is not a refusal."""
+
+    def look(cursor: Cursor) -> Iterator[Finding]:
+        found = relations(cursor, tables, skip_missing=True)
+        return looks.followed(cursor, found, own, stays=stays)
+
+    return _looked(url, look)
+
+
+def closed_findings(url: Url, tables: Sequence[TableName]) -> list[Finding]:
+    """Tables that a guard stands on now. One that is not there has none. Raises what a server says:
+    who is not told of a guard goes on."""
+    return _looked(
+        url, lambda cursor: looks.closed(cursor, relations(cursor, tables, skip_missing=True))
+    )
+
+
+def _look(url: Url, look: Callable[[Cursor], Iterable[Finding]]) -> list[Finding]:
+    """What a look answers, or the server instead."""
+    try:
+        return _looked(url, look)
+    except LockgateError as failed:
+        return [from_error(failed)]
+
+
+def _looked(url: Url, look: Callable[[Cursor], Iterable[Finding]]) -> list[Finding]:
+    """What a look answers, on a connection of its own."""
     url = PostgresUrl.parse(url)
     with (
         connect(url, purpose="move test", autocommit=True) as connection,
         faults(object_=url.label, operation="test"),
     ):
-        cursor = connection.cursor()
-        found = relations(cursor, tables, skip_missing=True)
-        return list(looks.followed(cursor, found, own, stays=stays))
-
-
-def closed_findings(url: Url, tables: Sequence[TableName]) -> list[Finding]:
-    """Tables that a guard stands on now. One that is not there has none."""
-
-    def look(cursor: Cursor) -> Iterator[Finding]:
-        return looks.closed(cursor, relations(cursor, tables, skip_missing=True))
-
-    return _look(url, look)
-
-
-def _look(url: Url, look: Callable[[Cursor], Iterable[Finding]]) -> list[Finding]:
-    """What a look answers, on a connection of its own."""
-    url = PostgresUrl.parse(url)
-    try:
-        with (
-            connect(url, purpose="move test", autocommit=True) as connection,
-            faults(object_=url.label, operation="test"),
-        ):
-            return list(look(connection.cursor()))
-    except LockgateError as failed:
-        return [from_error(failed)]
+        return list(look(connection.cursor()))
 
 
 def _distinct(found: Iterable[Finding]) -> list[Finding]:
