@@ -128,6 +128,21 @@ def test_a_create_is_cancelled_when_the_step_that_acts_has_ended() -> None:
     assert keeping.verdicts() == keeping.verdicts("too") == [BEGUN, MoveVerdict.DONE]
 
 
+def test_a_second_cancel_of_a_create_with_another_disposal_is_busy() -> None:
+    keeping = Keeping(NEW)
+    keeping.tick()
+    keeping.until(Step.FORWARD)
+    keeping.command(Command.CANCEL, disposal=Disposal.DROP)
+    assert keeping.stage is Stage.STOPPING
+    keeping.command(Command.CANCEL, "keep", disposal=Disposal.KEEP)
+    assert keeping.verdicts("keep") == [MoveVerdict.BUSY]
+    assert keeping.answers[-1].what == "cancel is under way, to drop the tables"
+    keeping.end(StepOutcome.FAILED)
+    keeping.through()
+    assert keeping.verdicts() == [BEGUN, MoveVerdict.DONE]
+    assert keeping.verdicts("keep") == [MoveVerdict.BUSY]
+
+
 @pytest.mark.parametrize("outcome", [StepOutcome.FAILED, StepOutcome.REFUSED])
 def test_a_create_that_does_not_get_on_can_be_cancelled(outcome: StepOutcome) -> None:
     keeping = Keeping(NEW)

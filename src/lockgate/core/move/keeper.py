@@ -103,7 +103,7 @@ class MoveKeeper(StateMachine[MoveInstruction]):
     def _command_meanwhile(self, asked: MoveCommand) -> None:
         if self._callers.know(asked.request, self.record):
             return
-        what, why = meanwhile(self.record, asked.order)
+        what, why = meanwhile(self.record, asked.order, self._next)
         if asked.dry or what is Meanwhile.BUSY:
             self._callers.answer(asked.request, MoveVerdict.BUSY, why)
         elif (no := no_giving_up(self.record, asked.order)) is not None:

@@ -8,7 +8,8 @@
     create          only if it failed before, else nothing to do             refused     refused
 
 While a command is under way another one is told busy. The same command again is taken for a wish
-to be told its end, and to try at once what waits. A create can be cancelled in the middle.
+to be told its end, and to try at once what waits; unless something else is to become of the tables:
+then it is told busy, too. A create can be cancelled in the middle.
 
 A complete or a cancel may give the side up that does not have the traffic, if that is gone; also
 one that is under way already, and waits for it.
@@ -19,7 +20,7 @@ from typing import Final, NamedTuple
 
 from lockgate.core.move.changes import is_disposed_of
 from lockgate.core.move.requests import has_room
-from lockgate.core.move.words import busy, disposed_of, done, lost_traffic, lost_without
+from lockgate.core.move.words import busy, disposed_of, disposing, done, lost_traffic, lost_without
 from lockgate.model.move_instructions import MoveVerdict
 from lockgate.model.moves import Command, MoveOrder, MoveRecord, MoveTrouble, Side
 
@@ -97,11 +98,16 @@ class Meanwhile(enum.Enum):
     BUSY = "busy"
 
 
-def meanwhile(record: MoveRecord, order: MoveOrder) -> tuple[Meanwhile, MoveTrouble]:
-    """What becomes of a command when one is under way, and what is said to busy ones."""
+def meanwhile(
+    record: MoveRecord, order: MoveOrder, follows: MoveOrder | None = None
+) -> tuple[Meanwhile, MoveTrouble]:
+    """What becomes of a command when one is under way, and what is said to busy ones. `follows` is
+    the cancel that begins when the create's step has ended: only who wants the same has it, too."""
     why = busy(record)
     under_way = record.order
     if under_way.command is Command.CREATE and order.command is Command.CANCEL:
+        if follows is not None and order.disposal is not follows.disposal:
+            return Meanwhile.BUSY, disposing(follows)
         return Meanwhile.SUPERSEDE if order.lost is None else Meanwhile.GIVE_UP, why
     if order.command is not under_way.command or record.undoing or not has_room(record):
         return Meanwhile.BUSY, why
@@ -118,5 +124,4 @@ def meanwhile(record: MoveRecord, order: MoveOrder) -> tuple[Meanwhile, MoveTrou
         return Meanwhile.BUSY, disposed_of(under_way)
     if record.stuck:
         return Meanwhile.ANEW, why
-    what = f"{under_way.command.value} is under way, to {under_way.disposal.value} the tables"
-    return Meanwhile.BUSY, MoveTrouble(what, why.hint)
+    return Meanwhile.BUSY, disposing(under_way)

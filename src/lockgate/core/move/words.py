@@ -12,6 +12,7 @@ __all__ = [
     "UNKNOWN_TROUBLE",
     "busy",
     "disposed_of",
+    "disposing",
     "done",
     "flip_detail",
     "late",
@@ -52,6 +53,14 @@ def busy(record: MoveRecord) -> MoveTrouble:
             f"{command} waits for somebody to act", f"act, and ask for {command} again"
         )
     return MoveTrouble(f"{command} is under way", "ask again when it is over")
+
+
+def disposing(order: MoveOrder) -> MoveTrouble:
+    """The command is under way, and something else is to become of the tables."""
+    command, becomes = order.command.value, order.disposal.value
+    return MoveTrouble(
+        f"{command} is under way, to {becomes} the tables", "ask again when it is over"
+    )
 
 
 def disposed_of(order: MoveOrder) -> MoveTrouble:
