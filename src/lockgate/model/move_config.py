@@ -26,7 +26,8 @@ from lockgate.model.value import Value
 __all__ = ["FEED_MARK", "MoveConfig", "feed_name", "move_config_from_json", "read_move_config"]
 
 FEED_MARK: Final = "--"
-"""Stands in the names of moves' feeds, and in no name of a move."""
+"""Stands in the names of moves' feeds, and in no name of a move. People create no feed with it in
+its name; one of theirs may have it from a time when they could."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,29}")
 _ENDPOINT: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
@@ -87,7 +88,7 @@ def move_config_from_json(data: bytes) -> MoveConfig:
 
 
 def feed_name(move: MoveId, flips: int) -> str:
-    """The feed of a move after so many flips. No feed of people's is called so."""
+    """The feed of a move after so many flips. People create no feed that is called so."""
     return f"{move}{FEED_MARK}{flips}"
 
 

@@ -6,6 +6,7 @@ from lockgate.endpoints.postgres.cutover.checks import create_findings
 from lockgate.endpoints.postgres.ddl import log as ddl_log
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.model.errors import MissingPrivilege
+from lockgate.model.move_config import feed_name
 from lockgate.model.moves import Side
 from lockgate.node.move.feeds import feed_config
 from lockgate.node.move.job import Done, Job, refuse_if_wrong
@@ -17,6 +18,7 @@ def check_create(job: Job) -> Done:
     """Refuse what cannot be moved. What the first feed has made since is no obstacle."""
     if job.feeds.entry(job.facts.feed) is not None:
         return Done("the feed is there already")
+    job.feeds.refuse_if_taken(feed_name(job.entry.move, job.facts.flips))
     source, target = job.url(Side.SOURCE), job.url(Side.TARGET)
     warned = refuse_if_wrong(create_findings(source, target, job.tables), job.entry.move)
     return Done(warned or f"{len(job.tables)} tables can be moved")

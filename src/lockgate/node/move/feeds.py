@@ -6,6 +6,9 @@ keeper wherever it is written: nobody enters or removes a feed for a keeper that
 is asked of the coordinator, which knows of births and not of moves: whoever slept stops no feed of
 a later move, but may stop a later keeper's of the same one. So what has to stay where it is, is
 held at the sink (`holding`), and paused only when it is to be removed.
+
+People cannot call a feed as a move's is called. One of theirs may bear such a name all the same, of
+a time when they could: to a move it is not there, but for the name, which is taken.
 """
 
 from collections.abc import Callable
@@ -18,7 +21,7 @@ from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.endpoints.postgres.source import heartbeat
 from lockgate.endpoints.postgres.url import PostgresUrl
-from lockgate.model.errors import Conflict, EndpointRefused, ObjectMissing, StaleOwner, Transient
+from lockgate.model.errors import Conflict, EndpointRefused, ObjectMissing, Transient
 from lockgate.model.events import PauseFeed, ResumeFeed
 from lockgate.model.feed_config import FeedConfig
 from lockgate.model.feed_status import FeedStatus
@@ -41,7 +44,7 @@ from lockgate.store.endpoints import unchanged
 from lockgate.store.feeds import FeedEntry
 from lockgate.store.moves import MoveEntry, kept_by
 
-__all__ = ["BROKEN_OFF", "MoveFeeds", "feed_config"]
+__all__ = ["BROKEN_OFF", "MoveFeeds", "feed_config", "refuse_if_taken"]
 
 HISTORY_LOOK: Final = 20
 """Entries about a feed since its removal began: there are two."""
@@ -64,6 +67,16 @@ def feed_config(
         defer_indexes=entry.config.defer_indexes,
         flush_interval_ms=FLUSH_MS,
     )
+
+
+def refuse_if_taken(found: FeedEntry | None) -> None:
+    """Raise Conflict when what has the name that a move needs is a feed of people's."""
+    if found is not None and not found.move:
+        raise Conflict(
+            "a feed of this name exists, and is not the move's",
+            object_=found.feed,
+            hint="remove that feed, and create it under another name; or give the move one",
+        )
 
 
 def _pattern(table: TableName) -> str:
@@ -95,7 +108,13 @@ class MoveFeeds:
     # --- looking ----------------------------------------------------------------------------------
 
     def entry(self, feed: FeedId) -> FeedEntry | None:
-        return self._stores.feeds.read(feed)
+        """A move's feed. By its name it is known which one's: no move's has the mark in it."""
+        found = self._stores.feeds.read(feed)
+        return found if found is not None and found.move else None
+
+    def refuse_if_taken(self, feed: FeedId) -> None:
+        """Raise Conflict when a feed of people's has this name, which the move needs."""
+        refuse_if_taken(self._stores.feeds.read(feed))
 
     def publications(self, *feeds: FeedId) -> list[str]:
         """What carries their tables at their sources."""
@@ -181,12 +200,7 @@ class MoveFeeds:
             return msgspec.structs.replace(made, move=move.move)
 
         found = self._stores.feeds.enter(config.name, make, check)
-        if found.move != move.move:
-            raise Conflict(
-                "a feed of this name exists, and is not the move's",
-                object_=config.name,
-                hint="remove that feed, or give the move another name",
-            )
+        refuse_if_taken(found)
         if found.removing:
             raise Transient(
                 "an earlier feed of this name is still being removed",
@@ -255,7 +269,7 @@ class MoveFeeds:
         """Have it recorded that the feed is to be removed, under this keeper's number, if there is
         one. With `gives_up_sink` it goes also if nobody answers where it ends; its source is waited
         for all the same."""
-        entry = self._of(move, feed)
+        entry = self.entry(feed)
         by_force = {"forced": True, "keeps_source": True} if gives_up_sink else {}
         if entry is not None and gives_up_sink and not entry.forced:
             # Where the history is read from, for what this removal has left (`left_behind`).
@@ -270,18 +284,9 @@ class MoveFeeds:
         self, move: MoveEntry, keeper: int, feed: FeedId, how: Callable[[FeedEntry], FeedEntry]
     ) -> FeedEntry | None:
         """The move's feed as it is then, under this keeper's number. None: there is none."""
-        if self._of(move, feed) is None:
+        if self.entry(feed) is None:
             return None
         return self._stores.feeds.change(feed, how, kept_by(move.move, move.birth, keeper))
-
-    def _of(self, move: MoveEntry, feed: FeedId) -> FeedEntry | None:
-        """The feed, which is the move's."""
-        entry = self.entry(feed)
-        if entry is not None and entry.move != move.move:
-            raise StaleOwner(
-                "the feed is not the move's", object_=feed, hint="nothing: it was removed before"
-            )
-        return entry
 
     def left_behind(self, feed: FeedId) -> tuple[str, ...]:
         """What the last removal of the feed by force has left where it ended. It is in the history

@@ -71,6 +71,7 @@ def check(job: Job) -> Done:
             object_=feed,
             hint=f"wait for it: lockgate move watch {job.entry.move}",
         )
+    job.feeds.refuse_if_taken(_back_feed(job))
     giving, taking = job.url(job.giving), job.url(job.taking)
     within_s = job.run.order.timeout_ms / 1000
     found = flip_findings(giving, taking, job.tables, own=[feed], within_s=within_s)

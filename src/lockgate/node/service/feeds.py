@@ -18,6 +18,8 @@ from lockgate.model.feed_config import FeedConfig
 from lockgate.model.feed_status import FeedPlan, FeedStatus
 from lockgate.model.feeds import FeedState
 from lockgate.model.ids import FeedId
+from lockgate.model.move_config import FEED_MARK
+from lockgate.model.reading import unfit
 from lockgate.node.feed import setup
 from lockgate.node.link.wire import ResyncSpan
 from lockgate.node.move.feeds import BROKEN_OFF
@@ -71,6 +73,8 @@ class FeedDesk:
         """What `create` would make."""
         birth = self._stores.feeds.next_birth()
         new = self._stores.feeds.read(config.name) is None
+        if new:
+            _refuse_if_reserved(config)
         ends = self._contexts.ends(config)
         planned = planning.plan(config, ends, self._home, birth, new=new)
         if new:
@@ -83,6 +87,7 @@ class FeedDesk:
         anything is recorded."""
         found = self._stores.feeds.read(config.name)
         if found is None:
+            _refuse_if_reserved(config)
             ends, between = self._contexts.between(config)
             targets = planning.refuse_if_unfit(config, ends, self._home)
             still = refuse_if_moved(self._stores, self._contexts, ends.target, targets)
@@ -238,6 +243,16 @@ def _let_go(now: FeedEntry) -> FeedEntry:
             hint=f"wait until the move is cancelled: lockgate move status {now.move}",
         )
     return msgspec.structs.replace(now, error="")
+
+
+def _refuse_if_reserved(config: FeedConfig) -> None:
+    """Raise UsageError for a new feed that is called as a move's is, which that move may need."""
+    if FEED_MARK in config.name:
+        raise unfit(
+            f"{config.name!r} is no name of a feed of yours: moves call theirs so",
+            "name",
+            "choose one without two - in a row",
+        )
 
 
 def _told(config: FeedConfig) -> str:

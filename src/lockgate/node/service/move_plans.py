@@ -21,11 +21,13 @@ from lockgate.node.feed.chosen import Chosen
 from lockgate.node.feed.ends import Url
 from lockgate.node.feed.setup import choose
 from lockgate.node.hooks import FindHook
+from lockgate.node.move.feeds import refuse_if_taken
 from lockgate.node.service import apart
 from lockgate.node.service.contexts import Contexts
 from lockgate.node.service.endpoints import documents_of
 from lockgate.node.service.planning import findings_of
 from lockgate.store.endpoints import EndpointEntry
+from lockgate.store.feeds import FeedBook
 from lockgate.store.moves import taken
 
 __all__ = ["MovePlan", "MovePlans", "refused"]
@@ -40,15 +42,17 @@ class MovePlan(NamedTuple):
     between: tuple[EndpointEntry, ...]
     findings: tuple[Finding, ...]
     taken: Conflict | None
-    """Another move has one of the tables, in one of these databases."""
+    """Another move has one of the tables, in one of these databases; or a feed of people's has the
+    name that the move's first one needs."""
 
 
 class MovePlans:
     """Looks at both ends."""
 
-    def __init__(self, contexts: Contexts, hook: FindHook) -> None:
+    def __init__(self, contexts: Contexts, feeds: FeedBook, hook: FindHook) -> None:
         """`hook` finds one by its name."""
         self._contexts = contexts
+        self._feeds = feeds
         self._hook = hook
 
     def told(self, config: MoveConfig) -> MoveOutcome:
@@ -123,6 +127,10 @@ class MovePlans:
             for other in self._contexts.moves_at(place, tables):
                 if other.move != config.name:
                     return taken(other, min(set(tables).intersection(other.tables)))
+        try:
+            refuse_if_taken(self._feeds.read(feed_name(config.name, 0)))
+        except Conflict as name_taken:
+            return name_taken
         return None
 
 

@@ -99,7 +99,7 @@ class MoveDesk:
         self._cluster = cluster
         self._knock = knock
         self._statuses = MoveStatuses(stores, feeds)
-        self._plans = MovePlans(contexts, hook)
+        self._plans = MovePlans(contexts, stores.feeds, hook)
 
     # --- looking ----------------------------------------------------------------------------------
 
