@@ -220,8 +220,11 @@ def renewed(tmp_path: Path, times: int) -> Callable[[], float]:
     return until_s
 
 
-@pytest.mark.parametrize("why", ["nobody waits", "no lease"])
-def test_it_is_ended_when_its_keeper_is(why: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [("nobody waits", "the flip's time was over"), ("no lease", "does not keep the move any more")],
+)
+def test_it_is_ended_when_its_keeper_is_and_says_why(why: str, said: str, tmp_path: Path) -> None:
     """Somebody else undoes what it does, and begins as soon as this one is over."""
     runs, held = tmp_path / "runs", tmp_path / "held"
     over = runs.exists
@@ -229,7 +232,7 @@ def test_it_is_ended_when_its_keeper_is(why: str, tmp_path: Path) -> None:
     words = ["/bin/sh", "-c", f"touch {runs}; sleep 60; touch {held}"]
     hook = CommandHook("flip", words, 60.0, keeping, lambda: why == "nobody waits" and over())
     began = time.monotonic()
-    with pytest.raises(HookFailed, match="does not keep the move any more"):
+    with pytest.raises(HookFailed, match=said):
         hook.before(ctx())
     assert time.monotonic() - began < 30
     assert not held.exists()

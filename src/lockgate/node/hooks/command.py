@@ -62,7 +62,8 @@ class CommandHook:
         keeping: Keeping,
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """It ends when it `is_stopped`."""
+        """It ends when it `is_stopped`: nobody waits for it any more. As long as the node keeps the
+        move, that is because the time of the flip is over."""
         self._name = name
         self._command = list(command)
         self._timeout_s = timeout_s
@@ -126,10 +127,12 @@ class CommandHook:
         code = int(number) if how == "ended" else process.returncode
         if code == 0:
             return f"hook {self._name}, {phase}" + (f": {words.splitlines()[-1]}" if words else "")
-        if not how and not leave.holds():
+        if not how and leave.is_over():
             what = "the hook was ended: its node does not keep the move any more"
         elif not how and time.monotonic() >= deadline:
             what = f"the hook took longer than {patience_s:.3g} s, and was killed"
+        elif not how and self._is_stopped():
+            what = "the hook was ended: the flip's time was over"
         else:
             what = f"the hook ended with {_ending(code)}"
         raise self._failed(phase, what, words)
@@ -203,10 +206,15 @@ class _Leave:
         self._tell()
 
     def holds(self) -> bool:
-        """Looked at anew. Once it is over it stays so: somebody else may have been there since."""
-        if time.monotonic() >= self._again_s and time.monotonic() < self._until_s:
+        """Looked at anew."""
+        if time.monotonic() >= self._again_s and not self.is_over():
             self._tell()
-        return not self._is_stopped() and time.monotonic() < self._until_s
+        return not self._is_stopped() and not self.is_over()
+
+    def is_over(self) -> bool:
+        """Its node may not keep the move any more. It stays so: somebody else may have been there
+        since."""
+        return time.monotonic() >= self._until_s
 
     def _tell(self) -> None:
         with contextlib.suppress(Transient):  # what was so before still is
