@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, Self
 
@@ -11,10 +12,13 @@ import psycopg
 
 from lockgate.endpoints.delta.sink import LakeSink
 from lockgate.endpoints.delta.url import LakeUrl
+from lockgate.endpoints.postgres import turn
 from lockgate.endpoints.postgres.connect import connect
+from lockgate.endpoints.postgres.faults import faults
 from lockgate.endpoints.postgres.schema import create, discover
 from lockgate.endpoints.postgres.schema.compose import TablePlan
 from lockgate.endpoints.postgres.schema.deferred import deferred, outstanding, run
+from lockgate.endpoints.postgres.sink import tables
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.endpoints.postgres.source.identity import identity
 from lockgate.endpoints.postgres.source.slot import log_end
@@ -30,8 +34,10 @@ from lockgate.node.feed.chosen import Chosen
 from lockgate.node.feed.ends import Url
 from lockgate.store.feeds import FeedBook, FeedEntry
 
-__all__ = ["SourceLog", "lake_obstacles", "lake_sink", "prepare"]
+__all__ = ["TURN_GRACE_S", "SourceLog", "lake_obstacles", "lake_sink", "prepare", "turn_at"]
 
+TURN_GRACE_S: Final = 5.0
+"""How long one who was outrun may take to notice, before his connection is ended."""
 _PLAIN: Final = re.compile(r"[a-z0-9]{1,40}")
 
 
@@ -59,13 +65,15 @@ def _prepare_database(
     chosen: list[Chosen],
 ) -> FeedEntry:
     """What an earlier attempt made before somebody changed the source is made again: which tables
-    those are is in the book before the first of them is made."""
-    with PostgresSink(target) as sink:
-        sink.prepare()
-        if sink.least_position(config.name) is not None:
-            raise _taken(config, target.label)
+    those are is in the book before the first of them is made. All of it is made by turns, and on
+    the connection that has the turn: whoever was outrun makes nothing any more."""
     plans = [each.plan for each in chosen]
-    with connect(target, purpose=f"setup {config.name}", autocommit=True) as connection:
+    with turn_at(target, entry) as connection:
+        book.check_attempt(entry)
+        _prepare_fence(connection, target)
+        with PostgresSink(target) as sink:
+            if sink.least_position(config.name) is not None:
+                raise _taken(config, target.label)
         create.unmake(connection, plans, [parse_table(name) for name in entry.making])
         there = discover.describe(connection, [plan.target for plan in plans])
         new = {plan.target.id for plan in plans if plan.target not in there}
@@ -81,6 +89,26 @@ def _prepare_database(
         if ours and not config.defer_indexes:
             _build(connection, [plan for plan in plans if plan.target.id in ours])
     return entry
+
+
+@contextmanager
+def turn_at(target: PostgresUrl, entry: FeedEntry) -> Iterator[psycopg.Connection]:
+    """A connection that has the turn of the feed's set-up at its target. Who had it before is over,
+    or ended."""
+    with (
+        connect(target, purpose=f"setup {entry.feed}", autocommit=True) as connection,
+        turn.taken(connection, entry.publication, TURN_GRACE_S),
+    ):
+        yield connection
+
+
+def _prepare_fence(connection: psycopg.Connection, target: PostgresUrl) -> None:
+    with (
+        faults(object_=target.label, operation="prepare the target"),
+        connection.transaction(),
+        connection.cursor() as cursor,
+    ):
+        tables.prepare(cursor, target.label)
 
 
 def _build(connection: psycopg.Connection, plans: list[TablePlan]) -> None:

@@ -44,15 +44,13 @@ from lockgate.model.ids import TableId
 from lockgate.model.selection import check_selection, selections
 from lockgate.model.tables import TableName, TableShape
 from lockgate.node.feed.chosen import Chosen
-from lockgate.node.feed.ends import Ends
-from lockgate.node.feed.preparing import prepare
+from lockgate.node.feed.ends import Ends, Url
+from lockgate.node.feed.preparing import TURN_GRACE_S, prepare, turn_at
 from lockgate.store.feeds import FeedBook, FeedEntry
 
 ATTEMPTS = 5
 DDL_TABLE = TableName("lockgate", "ddl_log")
 SLOT_GRACE_S = 5.0
-TURN_GRACE_S = 5.0
-"""How long one who was outrun may take to notice, before his connection is ended."""
 
 Waits = Callable[[Running | None], None]
 """Is told of the oldest transaction that holds a slot up, where that can be known."""
@@ -158,7 +156,9 @@ def _made(
         chosen = choose(connection, config)
         check(chosen)
         entry = prepare(book, ends.target, config, entry, chosen, home, connection)
-        logged = _install_log(connection)
+        with turn.taken(connection, entry.publication, TURN_GRACE_S):
+            book.check_attempt(entry)
+            logged = _install_log(connection)
         still_wanted = partial(
             _check_waiting, book, entry, ends.source, connection.info.backend_pid, waits
         )
@@ -283,6 +283,14 @@ def _prepare_source(
         logged=logged,
         source=source_id,
     )
+
+
+def end_attempts(entry: FeedEntry, target: Url) -> None:
+    """Have nobody make anything at the target who began the set-up before the book said that it
+    comes no further. Who is at it, paused maybe, is ended; who comes later is told by the book."""
+    if isinstance(target, PostgresUrl):
+        with turn_at(target, entry):
+            pass
 
 
 def clear(book: FeedBook, entry: FeedEntry, source: PostgresUrl) -> None:

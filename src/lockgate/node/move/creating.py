@@ -1,15 +1,18 @@
 """The steps of create: look, have the feed with its copy, close the target for everybody else."""
 
-from lockgate.endpoints.postgres.connect import connect
+from contextlib import suppress
+
 from lockgate.endpoints.postgres.cutover import guards, row
 from lockgate.endpoints.postgres.cutover.checks import create_findings
 from lockgate.endpoints.postgres.ddl import log as ddl_log
-from lockgate.endpoints.postgres.sink.fence import PostgresSink
+from lockgate.endpoints.postgres.faults import faults
+from lockgate.endpoints.postgres.sink import tables
 from lockgate.model.errors import MissingPrivilege
 from lockgate.model.move_config import feed_name
 from lockgate.model.moves import Side
 from lockgate.node.move.feeds import feed_config
 from lockgate.node.move.job import Done, Job, refuse_if_wrong
+from lockgate.node.move.turns import turn_at
 
 __all__ = ["check_create", "forward", "guard"]
 
@@ -36,17 +39,25 @@ def forward(job: Job) -> Done:
 def guard(job: Job) -> Done:
     """Let nobody but Lockgate write to the target's tables. What a flip needs at both sides is made
     here too: when it comes, writers wait for it."""
-    source, target = job.url(Side.SOURCE), job.url(Side.TARGET)
-    for url in (source, target):
-        row.prepare(url)
-        with PostgresSink(url) as sink:
-            sink.prepare()
-        with connect(url, purpose=f"move {job.entry.move}", autocommit=True) as connection:
-            try:
-                ddl_log.install(connection)
-            except MissingPrivilege:
-                continue
+    for side in (Side.SOURCE, Side.TARGET):
+        _prepare(job, side)
+    target = job.url(Side.TARGET)
     guards.guard(target, job.mark, job.tables, at=job.name(Side.SOURCE))
     return Done(
         f"nobody but Lockgate writes to {len(job.tables)} tables of {job.name(Side.TARGET)}"
     )
+
+
+def _prepare(job: Job, side: Side) -> None:
+    """What no keeper takes away but by `clean`: nobody makes it behind that."""
+    label = job.url(side).label
+    with turn_at(job, side) as connection:
+        with (
+            faults(object_=label, operation="prepare a side"),
+            connection.transaction(),
+            connection.cursor() as cursor,
+        ):
+            row.make(cursor, label)
+            tables.prepare(cursor, label)
+        with suppress(MissingPrivilege):
+            ddl_log.install(connection)

@@ -8,7 +8,6 @@ cancel     the feed stops, its tokens void; it is removed; only then are the cop
 import contextlib
 from collections.abc import Collection
 
-from lockgate.endpoints.postgres.connect import connect
 from lockgate.endpoints.postgres.cutover.checks import complete_findings, followed_findings
 from lockgate.endpoints.postgres.cutover.clean import clean
 from lockgate.endpoints.postgres.cutover.dispose import drop, rename
@@ -25,6 +24,7 @@ from lockgate.model.positions import Position
 from lockgate.model.tables import TableName
 from lockgate.node.move.holding import hold
 from lockgate.node.move.job import Done, Job, refuse_if_wrong
+from lockgate.node.move.turns import turn_at
 from lockgate.store.feeds import FeedEntry
 
 __all__ = [
@@ -150,12 +150,9 @@ def clean_side(job: Job, side: Side, *, keep_guards: bool) -> list[str]:
 
 def _remove_log(job: Job, side: Side) -> None:
     """Create has installed one at both sides, so that a flip finds it there. Feeds take theirs
-    away; at a side from which none ever went it is still there."""
-    purpose = f"move {job.entry.move}"
-    with (
-        connect(job.url(side), purpose=purpose, autocommit=True) as connection,
-        contextlib.suppress(MissingPrivilege),
-    ):
+    away; at a side from which none ever went it is still there. From now on no former keeper makes
+    it, or anything else of that kind, anew."""
+    with turn_at(job, side) as connection, contextlib.suppress(MissingPrivilege):
         ddl_log.remove_unused(connection)
 
 
@@ -185,6 +182,8 @@ def stop(job: Job) -> Done:
     tokens, and gets none. What it has made is recorded here: once it is removed, nobody knows."""
     feed = job.facts.feed
     entry = job.feeds.break_off(job.entry, job.run.keeper, feed)
+    if entry is not None:
+        job.feeds.end_attempts(entry)
     if (made := _made(entry)) is not None:
         what = "there is no feed" if entry is None else f"the feed {feed} was not set up"
         return Done(what, job.facts.changed(made=made))

@@ -116,6 +116,10 @@ class MoveFeeds:
         """Raise Conflict when a feed of people's has this name, which the move needs."""
         refuse_if_taken(self._stores.feeds.read(feed))
 
+    def require_newest(self, move: MoveEntry, keeper: int) -> None:
+        """Raises StaleOwner when a later keeper works for the move, or it is gone."""
+        self._stores.moves.require_newest(move.move, move.birth, keeper)
+
     def publications(self, *feeds: FeedId) -> list[str]:
         """What carries their tables at their sources."""
         found = [self.entry(feed) for feed in feeds if feed]
@@ -262,6 +266,11 @@ class MoveFeeds:
             return msgspec.structs.replace(now.next_attempt(), error=BROKEN_OFF)
 
         return self._change(move, keeper, feed, stay)
+
+    def end_attempts(self, entry: FeedEntry) -> None:
+        """Have nobody make anything for the feed at its target who began its set-up before it was
+        broken off: what is dropped there stays so, whoever wakes up."""
+        setup.end_attempts(entry, self._contexts.ends(config_of(entry)).target)
 
     def begin_removal(
         self, move: MoveEntry, keeper: int, feed: FeedId, *, gives_up_sink: bool = False
