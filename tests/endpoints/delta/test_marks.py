@@ -16,6 +16,7 @@ MARKS = [
     Marks(0, Token(1, 2, 3), position=7, settled=5),
     Marks(1, Token(4, 0, 1), position=9, dead=True),
     Marks(2, Token(4, 0, 1), position=9, dead=True, dropped=True, foreign=2),
+    Marks(3, Token(4, 0, 1), position=9, pruned=6),
 ]
 
 
@@ -35,6 +36,15 @@ def test_a_commit_of_ours_says_all(table: Path) -> None:
     for each in MARKS:
         assert marks_in(Place(str(table), "t"), each.version) == each
         assert marks_of(DeltaTable(table, version=each.version)) == each
+
+
+def test_one_from_before_it_was_kept_what_is_pruned_says_all_else(table: Path) -> None:
+    each = Marks(0, Token(1, 2, 3), position=7)
+    older = [one for one in transactions(each) if one.app_id != "lockgate.pruned"]
+    assert len(older) < len(transactions(each))
+    write_deltalake(table, ROWS, commit_properties=CommitProperties(app_transactions=older))
+    assert marks_in(Place(str(table), "t"), 0) == each
+    assert marks_of(DeltaTable(table)) == each
 
 
 def test_one_of_somebody_else_says_nothing(table: Path) -> None:

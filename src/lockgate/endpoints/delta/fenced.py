@@ -199,6 +199,7 @@ class FencedTable:
         *,
         position: Position | None = None,
         settled: Position = 0,
+        pruned: Position = 0,
     ) -> Marks:
         """Land what `actions` answers for the state it is asked about, with the position.
 
@@ -206,7 +207,9 @@ class FencedTable:
         answers None there is nothing to do, the position included. Without a token it is done in
         the owner's name, whoever that is: for what is right whoever owns the table.
         """
-        return self._land(token, self._exchange(actions), position=position, settled=settled)
+        return self._land(
+            token, self._exchange(actions), position=position, settled=settled, pruned=pruned
+        )
 
     def evolve(
         self, token: Token | None, schema: pa.Schema, position: Position | None = None
@@ -284,6 +287,7 @@ class FencedTable:
         *,
         position: Position | None = None,
         settled: Position = 0,
+        pruned: Position = 0,
         claiming: bool = False,
         dead: bool = False,
         dropped: bool = False,
@@ -301,6 +305,7 @@ class FencedTable:
                 # What has landed stays landed.
                 position=max(marks.position, position or 0),
                 settled=max(marks.settled, settled),
+                pruned=max(marks.pruned, pruned),
                 dead=dead,
                 dropped=dropped,
             )

@@ -266,6 +266,7 @@ class LayeredTable:
         ingest = self.ingest.look()
         changes = live_files(self.ingest.sound(ingest))
         stable = self.stable.look()
+        pruning.refuse_cut(self, ingest, stable)
         return Snapshot(
             tuple(live_files(self.stable.sound(stable))),
             tuple(file for file in changes if may_follow(file, stable.position)),
@@ -339,8 +340,7 @@ class LayeredTable:
 
     def follow_ingest(self, token: Token) -> Marks:
         """Give stable the columns that ingest has by now. A drain begins with it."""
-        self.ingest.look()
-        self.stable.look()
+        pruning.refuse_cut(self, self.ingest.look(), self.stable.look())
         self.stable.note(token, layer_notes.STATISTICS)
         return self.stable.evolve(token, self.rows)
 

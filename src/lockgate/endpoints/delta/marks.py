@@ -26,6 +26,8 @@ _SETTLED: Final = "lockgate.settled"
 _DEAD: Final = "lockgate.dead"
 _WITH_NAME: Final = 2
 _FOREIGN: Final = "lockgate.foreign"
+_PRUNED: Final = "lockgate.pruned"
+"""Optional: tables of before it was kept have commits without."""
 VERSION: Final = "lockgate.version"
 """The commit's own number. A table whose version is another was written to by somebody else."""
 _ALL: Final = (_EPOCH, _SEQ, _INCARNATION, _POSITION, _SETTLED, _DEAD, _FOREIGN, VERSION)
@@ -44,6 +46,9 @@ class Marks(Value, frozen=True):
     """And it went with its name: what it was to replace goes too."""
     settled: Position = 0
     """Below this position the rows of its first copy are not level with each other."""
+    pruned: Position = 0
+    """Changes up to here may be out of ingest: stable had them by then. Who finds it not so far any
+    more has found that its log was cut. 0: nothing is known of it."""
     foreign: int = 0
     """The first version whose rows are somebody else's; 0 when all are ours."""
     lost: int = 0
@@ -53,7 +58,9 @@ class Marks(Value, frozen=True):
 
 def marks_of(table: DeltaTable) -> Marks:
     """As the handle sees it; the log may have gone on."""
-    return _marks(table.version(), {app: table.transaction_version(app) or 0 for app in _ALL})
+    return _marks(
+        table.version(), {app: table.transaction_version(app) or 0 for app in (*_ALL, _PRUNED)}
+    )
 
 
 def marks_in(table: Place, version: int) -> Marks | None:
@@ -93,6 +100,7 @@ def _marks(version: int, numbers: Mapping[str, int]) -> Marks:
         dead=numbers[_DEAD] > 0,
         dropped=numbers[_DEAD] == _WITH_NAME,
         settled=numbers[_SETTLED],
+        pruned=numbers.get(_PRUNED, 0),
         foreign=numbers[_FOREIGN],
     )
 
@@ -116,6 +124,7 @@ def transactions(marks: Marks) -> list[Transaction]:
         _SETTLED: marks.settled,
         _DEAD: _WITH_NAME if marks.dropped else int(marks.dead),
         _FOREIGN: marks.foreign,
+        _PRUNED: marks.pruned,
         VERSION: marks.version,
     }
     return [Transaction(app, number) for app, number in numbers.items()]

@@ -2,12 +2,20 @@
 
 Whoever lands changes sees to it from time to time, and whoever drains, in the name of who lands
 them: to a table that has gone quiet nothing comes any more.
+
+From then on stable alone has it. So every ingest says how far stable was when it let go of changes:
+Delta opens a log whose newest commits are gone without a word, at what it was before them, and what
+is drained on top of that would hide for good what is missing. Each speaks for itself: one that has
+all changes since where stable stands now makes whole what another one cannot.
+
+Who compares the two looks at ingest first: stable only comes further, whoever prunes meanwhile.
 """
 
 from typing import TYPE_CHECKING, Any, Final
 
 from lockgate.endpoints.delta import layer_notes
 from lockgate.endpoints.delta.changes import may_follow
+from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.files import DataFile, live_files, removed
 from lockgate.endpoints.delta.log_archive import archive
 from lockgate.endpoints.delta.marks import Marks
@@ -16,7 +24,7 @@ from lockgate.model.ids import Token
 if TYPE_CHECKING:
     from lockgate.endpoints.delta.layered import LayeredTable
 
-__all__ = ["ARCHIVE_EVERY", "PRUNE_EVERY", "prune", "prune_if_worth"]
+__all__ = ["ARCHIVE_EVERY", "PRUNE_EVERY", "prune", "prune_if_worth", "refuse_cut"]
 
 PRUNE_EVERY: Final = 20
 """Commits of ingest from one look for what stable has by now to the next."""
@@ -28,14 +36,18 @@ def prune(table: "LayeredTable", token: Token | None) -> int:
     """Take what stable has by now out of ingest; how many files that were."""
     ingest = table.ingest
     ingest.note(token, layer_notes.OF_INGEST)
-    drained = table.stable.look().position
+    seen = ingest.look()
+    stable = table.stable.look()
+    refuse_cut(table, seen, stable)
     gone: list[DataFile] = []
 
     def actions(_: Marks) -> list[Any] | None:
-        gone[:] = [file for file in live_files(ingest.handle) if not may_follow(file, drained)]
+        gone[:] = [
+            file for file in live_files(ingest.handle) if not may_follow(file, stable.position)
+        ]
         return [removed(file) for file in gone] or None
 
-    ingest.commit(token, actions)
+    ingest.commit(token, actions, pruned=stable.position)
     if gone:
         _archive_if_due(table)
     return len(gone)
@@ -52,3 +64,18 @@ def _archive_if_due(table: "LayeredTable") -> None:
     version = table.ingest.handle.version()
     if not version % ARCHIVE_EVERY:
         archive(table.ingest.place, version)
+
+
+def refuse_cut(table: "LayeredTable", ingest: Marks, stable: Marks) -> None:
+    """FileCorrupt where stable, which was looked at after ingest, has lost what is pruned."""
+    if stable.position >= ingest.pruned:
+        return
+    table.stable.refuse_lost(stable)
+    raise FileCorrupt(
+        f"the newest commits of its log are gone: what is drained, up to position {ingest.pruned}, "
+        f"was taken out of ingest, and stable stands at {stable.position}",
+        object_=table.stable.place.label,
+        hint="put its log back from a copy of the storage, all of it as it was last, or copy the "
+        "table anew: `lockgate feed resync FEED TABLE`. Until then it is neither read nor drained",
+        operation="read",
+    )

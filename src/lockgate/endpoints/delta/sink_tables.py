@@ -25,6 +25,7 @@ from lockgate.endpoints.delta.lake import (
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.origins import MAKER, Origin, taken
 from lockgate.endpoints.delta.place import Place
+from lockgate.endpoints.delta.pruning import refuse_cut
 from lockgate.endpoints.delta.rows import SpanRow
 from lockgate.model.errors import Conflict, LockgateError, NotFound, ObjectMissing, StaleOwner
 from lockgate.model.ids import NO_TOKEN, TableId
@@ -98,18 +99,22 @@ class SinkTables:
         before where it stands itself. Conflict when that is of another source. TableDead when it
         was dropped; or was deleted by hand, and another one has come in its place.
 
-        FileCorrupt where it does not have any more what had landed, and nobody has drained it: what
-        comes after it would hide that.
+        FileCorrupt where it does not have any more what had landed, and nobody has drained it; or
+        what was drained: what comes after it would hide that.
         """
         try:
             table = self.open(row)
         except NotFound:
             return self._join(row)
         ingest = table.ingest.look()
-        if row.landed > ingest.position and not ingest.dead:
+        stable = table.stable.look()
+        if ingest.dead or stable.dead:
+            return table
+        if row.landed > ingest.position:
             table.ingest.refuse_lost(ingest)
-            if row.landed > table.stable.look().position:
+            if row.landed > stable.position:
                 raise _changes_lost(row, table, ingest.position)
+        refuse_cut(table, ingest, stable)
         return table
 
     def _join(self, row: SpanRow) -> LayeredTable:
