@@ -85,6 +85,21 @@ def test_its_own_feed_learns_that_it_was_dropped(dropped: LakeSink) -> None:
     assert dropped.rows.spans()["s1"].dropped
 
 
+def test_that_what_has_come_in_its_place_is_damaged_is_said_of_that_table(
+    lake: Place, sink: LakeSink
+) -> None:
+    """Not of the feed's document, in which its row is being changed."""
+    Lake(lake).end("public.t", 100)
+    sink_of(lake, "two").tables.make(T, 200, empty=True)
+    layer = Lake(lake).place("public.t", 200).child(STABLE)
+    damage(layer, "half")
+    with pytest.raises(FileCorrupt) as caught:
+        sink_of(lake).claim(SPAN, SECOND)
+    assert caught.value.object.startswith(layer.label)
+    assert "resync" in caught.value.hint
+    assert "lake drop" not in caught.value.hint
+
+
 def test_a_schema_change_passes_by_a_table_that_was_dropped(dropped: LakeSink) -> None:
     advance(dropped, "s1", FIRST, 110, 199)
     advance(dropped, TRIGGER, TRIGGERS[0], 130, 199)

@@ -14,11 +14,17 @@ from deltalake.exceptions import CommitFailedError
 
 from lockgate.endpoints.delta import document
 from lockgate.endpoints.delta.document import Document
+from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.files import write_file
 from lockgate.endpoints.delta.head import Head, LakeHead
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.store_time import Found, files_in
-from lockgate.model.errors import EndpointUnavailable, StorageFull
+from lockgate.model.errors import (
+    EndpointUnavailable,
+    LockgateError,
+    ObjectMissing,
+    StorageFull,
+)
 from lockgate.model.lake import Leadership
 from lockgate.model.value import Value
 from tests.support.lake_files import age, data_files
@@ -57,6 +63,29 @@ def test_a_step_that_raises_leaves_it_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no"):
         document.change(refuse)
     assert document.read() == Counter(1)
+
+
+@pytest.mark.parametrize("kind", [FileCorrupt, ObjectMissing])
+def test_that_something_else_is_damaged_is_not_said_of_the_document(
+    tmp_path: Path, kind: type[LockgateError]
+) -> None:
+    """A step may look at other things of the lake; and while it does, another may change this."""
+    document = _document(tmp_path)
+    asked = 0
+
+    def step(_: Counter) -> Counter:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            _add(tmp_path, 1)
+        raise kind("a file of a table is damaged", object_="public.t", hint="copy it anew")
+
+    with pytest.raises(kind) as caught:
+        document.change(step)
+    assert (caught.value.object, caught.value.hint) == ("public.t", "copy it anew")
+    assert caught.value.__cause__ is None
+    assert asked == 1
+    assert document.read().count == 1
 
 
 def test_the_same_state_again_writes_nothing(tmp_path: Path) -> None:

@@ -89,8 +89,12 @@ class Document(Generic[T]):
         `step` is asked again when somebody else was faster. What it answers is the new state; the
         same one again means that nothing is written.
         """
-        with self._damage():
-            return self._change(step)
+        try:
+            with self._damage():
+                return self._change(step)
+        except _OfStep as raised:
+            error = raised.error
+        raise error
 
     def _change(self, step: Callable[[T], T]) -> T:
         table = self._open() or self._create()
@@ -109,7 +113,10 @@ class Document(Generic[T]):
             written.clear()
             replaced[:] = live
             before = self._state(table)
-            state = step(before)
+            try:
+                state = step(before)
+            except Exception as error:
+                raise _OfStep(error) from error
             if state is before:
                 raise _AsItWas
             rows = pa.table({"state": [msgspec.msgpack.encode(state)]}, schema=_SCHEMA)
@@ -207,6 +214,15 @@ class Document(Generic[T]):
 
 class _AsItWas(Exception):
     """The state is to stay what it is."""
+
+
+class _OfStep(Exception):
+    """What a step has raised. It may be about a table of the lake: that one is lost or damaged is
+    neither damage of the document, nor does it say that somebody has replaced a state."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 def _only(files: list[DataFile]) -> DataFile | None:
