@@ -8,8 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lockgate.endpoints.delta.delete import delete
 from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.fenced import FencedTable
+from lockgate.endpoints.delta.graves import is_buried, is_gone
 from lockgate.endpoints.delta.lake import STABLE, Lake, end
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.sink import LakeSink
@@ -22,6 +24,7 @@ from lockgate.model.ids import Token
 from lockgate.model.instructions import CloseSink
 from lockgate.model.spans import TRIGGER, WHOLE
 from lockgate.node.executor import SinkCloser
+from lockgate.node.lake.surveying import Surveyor
 from lockgate.node.service.forcing import GIVEN_UP, left_at_target
 from lockgate.store.feeds import FeedEntry
 from tests.endpoints.delta.test_sink import (
@@ -227,6 +230,30 @@ def test_a_drop_at_the_source_asks_nothing_of_the_table_that_it_ends(
     assert sink.write_ddl(TRIGGERS[0], DROP, (), {}, set()) == 200
     assert sink.rows.spans() == {}
     assert Lake(lake).living("public.t") is None
+
+
+def test_of_what_was_deleted_by_hand_the_rest_goes_with_a_drop_at_the_source(
+    lake: Place, sink: LakeSink
+) -> None:
+    """Without its rows it looks like a table that is being made, and would lie there for ever."""
+    advance(sink, "s1", FIRST, 130, 199)
+    advance(sink, TRIGGER, TRIGGERS[0], 130, 199)
+    shutil.rmtree(layer_of(lake, STABLE).url)
+    assert Surveyor(lake, "one").survey("public.t")[1] == ()
+    assert sink.write_ddl(TRIGGERS[0], DROP, (), {}, set()) == 200
+    [seen] = Surveyor(lake, "one").survey("public.t")[1]
+    assert seen.dead
+    assert delete(Lake(lake), "public.t", 100).waits_for, "readers may be at it"
+    assert not delete(Lake(lake), "public.t", 100, 0.0).waits_for
+    assert is_gone(Lake(lake).place("public.t", 100))
+
+
+def test_what_is_left_of_a_table_that_the_feed_has_no_part_in_is_not_its_to_end(
+    lake: Place, sink: LakeSink
+) -> None:
+    shutil.rmtree(layer_of(lake, STABLE).url)
+    sink_of(lake, "two").tables.end("public.t", 200)
+    assert not is_buried(Lake(lake).place("public.t", 100))
 
 
 def test_another_change_of_a_table_that_is_lost_waits(lake: Place, sink: LakeSink) -> None:

@@ -4,9 +4,9 @@ An incarnation's own log says that it is dead, until its files are deleted. From
 that is under way, its grave says so. Whoever slept through all of it may still make a directory of
 the same name: it is nobody's table, and is deleted again.
 
-Where the log is damaged, the grave alone says it, and says so from the beginning. It is empty then,
-and as old as the end is: the files stay for those who read them. One whose files are going has a
-word in it. Torn, that is an empty one: the files go later, and never too early.
+Where the log is damaged, or gone by hand, the grave alone says it, and says so from the beginning.
+It is empty then, and as old as the end is: the files stay for those who read them. One whose files
+are going has a word in it. Torn, that is an empty one: the files go later, and never too early.
 """
 
 from typing import Final

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lockgate.endpoints.delta.death import table_dead
 from lockgate.endpoints.delta.faults import LOST, FileCorrupt
 from lockgate.endpoints.delta.fenced import FencedTable, TableDead
-from lockgate.endpoints.delta.graves import is_buried
+from lockgate.endpoints.delta.graves import bury, is_buried
 from lockgate.endpoints.delta.lake import (
     INGEST,
     STABLE,
@@ -248,9 +248,19 @@ class SinkTables:
         name = self.name_of(table)
         for incarnation in self.lake.incarnations(name):
             if incarnation < before:
-                with contextlib.suppress(NotFound, ObjectMissing, TableDead):
-                    if not self._is_anothers(self.lake.place(name, incarnation)):
-                        self.lake.end(name, incarnation)
+                place = self.lake.place(name, incarnation)
+                with contextlib.suppress(ObjectMissing, TableDead):
+                    try:
+                        if not self._is_anothers(place):
+                            self.lake.end(name, incarnation)
+                    except NotFound:
+                        self._end_rest(place)
+
+    def _end_rest(self, place: Place) -> None:
+        """Stable was deleted by hand, and would be there before any ingest if it were being made.
+        So what is left is nobody's table, and ends by its grave, if this feed had a part in it."""
+        if not {self._home, self.ingest}.isdisjoint(self.lake.homes(place)):
+            bury(place, going=False)
 
     def _is_anothers(self, place: Place) -> bool:
         try:
