@@ -100,6 +100,28 @@ def test_who_asked_for_a_drop_that_came_half_way_is_not_told_that_nothing_happen
     assert bench.verdict("drop") is LakeVerdict.UNKNOWN
 
 
+def test_a_drop_that_has_begun_is_not_called_busy_at_its_deadline(bench: Bench) -> None:
+    """Work on another copy may begin behind the first kill."""
+    copies = [awaiting(bench.mine("a", 2, rows=1_000)), awaiting(bench.mine("a", 3))]
+    busy = [bench.mine("a"), *copies, bench.mine("b")]
+    for name in ("a", "b"):
+        bench.handle(DrainTable(f"drain {name}", name))
+        bench.surveyed(*(one for one in busy if one.table == name))
+    bench.seen(*busy)
+    bench.tick()
+    bench.handle(DropTable("drop", "a", wait_ms=1_000))
+    bench.surveyed(*busy[:3])
+    [older] = [one for one in bench.active(WorkKind.DRAIN) if one.table == "a"]
+    bench.over(older, WorkOutcome.DONE)
+    assert bench.tables(WorkKind.KILL) == [("a", 3)]
+    assert ("a", 2) in bench.tables(WorkKind.DRAIN)
+    bench.tick(1_000)
+    assert bench.verdict("drop") is None
+    bench.end_all(WorkKind.DRAIN)
+    bench.end_all(WorkKind.KILL)
+    assert bench.verdict("drop") is LakeVerdict.DONE
+
+
 def test_a_directory_that_is_there_again_is_deleted_again(bench: Bench) -> None:
     dead = table("a", dead=True)
     bench.seen(dead)

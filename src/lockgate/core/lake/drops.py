@@ -86,12 +86,13 @@ class Drops:
             entry.drops.append(Drop(verb.request, self._now() + verb.wait_ms, heirs))
 
     def give_up_waiting(self, entry: Entry) -> None:
-        """Drops whose deadline has come."""
+        """Drops whose deadline has come, but for those that have begun: busy means that nothing has
+        happened."""
         busy = self._obstacle(entry, *self._heirs(entry))
         if busy is None:
             return
         for drop in list(entry.drops):
-            if drop.deadline is not None and self._now() >= drop.deadline:
+            if drop.deadline is not None and self._now() >= drop.deadline and not _has_begun(drop):
                 entry.drops.remove(drop)
                 self.tell_busy(entry, drop.request, busy)
 
@@ -186,8 +187,8 @@ class Drops:
         entry.drops = [drop for drop in entry.drops if drop not in told]
         for drop in told:
             # A kill that is under way may land yet, and the next leader goes on with one that has.
-            begun = any(heir.life is not Life.LIVE for heir in drop.heirs)
-            what = LakeVerdict.UNKNOWN if begun and verdict in _NO_EFFECT else verdict
+            begun = _has_begun(drop) and verdict in _NO_EFFECT
+            what = LakeVerdict.UNKNOWN if begun else verdict
             self._answer(drop.request, what, trouble, entry.incarnation)
 
     def _answer(self, request: str, verdict: LakeVerdict, why: LakeTrouble, of: int = 0) -> None:
@@ -196,6 +197,10 @@ class Drops:
 
 def _waits(drop: Drop) -> bool:
     return any(not heir.is_dead for heir in drop.heirs)
+
+
+def _has_begun(drop: Drop) -> bool:
+    return any(heir.life is not Life.LIVE for heir in drop.heirs)
 
 
 def _lives(entry: Entry | None) -> bool:
