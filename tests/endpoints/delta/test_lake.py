@@ -53,3 +53,10 @@ def test_a_directory_of_somebody_else_is_no_obstacle(folder: Path, lake: Lake) -
         (folder / name).mkdir(parents=True)
     for name in lake.tables():
         assert not lake.incarnations(name)
+
+
+def test_a_directory_that_no_table_has_is_none(folder: Path, lake: Lake) -> None:
+    """It may be one that we may not even list."""
+    for name in ("lost+found", "old stuff", "public.t"):
+        (folder / name).mkdir(parents=True)
+    assert lake.tables() == ["public.t"]

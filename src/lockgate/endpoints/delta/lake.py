@@ -61,8 +61,11 @@ class Lake:
         self._place = place
 
     def tables(self) -> list[TableId]:
-        """All that ever were and have not been deleted, dead ones too."""
-        return sorted(_named(name) for name in _folders(self._place))
+        """All that ever were and have not been deleted, dead ones too. A directory of another name
+        than any table's is somebody else's, as `lost+found`, which may not be listed."""
+        names = _folders(self._place)
+        ours = (name for name in names if not _UNSAFE.search(name.replace("~", "").encode()))
+        return sorted(map(_named, ours))
 
     def incarnations(self, table: TableId) -> list[int]:
         """Their numbers, in order."""
