@@ -4,12 +4,21 @@ durable before anything and a successor puts it to an end."""
 import pytest
 
 from lockgate.core.lake.stages import Stage
-from lockgate.model.lake import LakeRole, Leadership, Wish, WishRecord, WorkKind, WorkOutcome
+from lockgate.model.lake import (
+    LakeRole,
+    Leadership,
+    TableSeen,
+    Wish,
+    WishRecord,
+    WorkKind,
+    WorkOutcome,
+)
 from lockgate.model.lake_events import (
     DrainTable,
     DropTable,
     LakeRefused,
     LakeReleased,
+    LakeSurveyed,
     ReleaseFailed,
     StepDown,
     StepUp,
@@ -55,17 +64,92 @@ def test_with_everything_drained_it_gives_the_lake_up_and_then_forgets_it(bench:
     assert bench.verdict("down") is LakeVerdict.DONE
 
 
-def test_a_flush_drains_what_is_not_drained_and_only_that(bench: Bench) -> None:
-    down(bench, rows=3, flush=True)
+def test_a_flush_drains_all_tables_whatever_the_last_look_said(bench: Bench) -> None:
+    down(bench, flush=True)
     bench.recorded()
-    assert bench.tables(WorkKind.DRAIN) == [("a", 1)]
+    assert bench.tables(WorkKind.DRAIN) == [("a", 1), ("b", 1)]
     bench.end("a")
+    assert not bench.of(ReleaseLake)
+    bench.end("b", WorkOutcome.NOTHING)
     released(bench)
+
+
+def blind(bench: Bench, *, flush: bool) -> None:
+    """It is to step down, and cannot look at one of its tables."""
+    bench.handle(StepDown("down", flush))
+    bench.surveyed(TableSeen("a", 1, trouble=TROUBLE), bench.mine("b"))
+
+
+def unlisted(bench: Bench, *names: str, flush: bool = False) -> None:
+    """It is to step down, and cannot list the incarnations of these."""
+    bench.handle(StepDown("down", flush))
+    seen = [bench.mine(name) for name in ("a", "b") if name not in names]
+    why = dict.fromkeys(names, TROUBLE)
+    bench.handle(LakeSurveyed(bench.surveys()[-1].number, bench.leader, tuple(seen), why))
+
+
+def test_a_table_that_cannot_be_looked_at_may_have_changes(bench: Bench) -> None:
+    blind(bench, flush=False)
+    assert bench.verdict("down") is LakeVerdict.REFUSED
+    assert not bench.of(RecordWish)
+
+
+def test_nor_is_it_known_of_one_whose_work_ended_during_the_look(bench: Bench) -> None:
+    """What that says of the table is not believed, and a drain is over at what it began with."""
+    bench.handle(DrainTable("drain", "a"))
+    bench.surveyed(bench.mine("a", rows=1))
+    bench.handle(StepDown("down"))
+    bench.end("a")
+    bench.surveyed(bench.mine("a", rows=3), bench.mine("b"))
+    assert bench.verdict("down") is LakeVerdict.REFUSED
+
+
+def test_one_that_is_just_being_dropped_may_live_on(bench: Bench) -> None:
+    bench.handle(DropTable("drop", "a"))
+    bench.surveyed(bench.mine("a", rows=3))
+    down(bench, rows=3)
+    assert bench.verdict("down") is LakeVerdict.REFUSED
+
+
+def test_a_flush_leaves_nothing_in_a_table_that_cannot_be_looked_at(bench: Bench) -> None:
+    blind(bench, flush=True)
+    bench.recorded()
+    bench.end("b")
+    bench.end("a", WorkOutcome.FAILED, TROUBLE)
+    assert bench.recorded().wish is Wish.LEAD
+    assert bench.verdict("down") is LakeVerdict.REFUSED
+    assert TROUBLE.what in bench.answers["down"].what
+
+
+@pytest.mark.parametrize("name", ["a", "new"])
+@pytest.mark.parametrize("flush", [True, False])
+def test_nobody_steps_down_whose_tables_cannot_be_listed(
+    bench: Bench, name: str, flush: bool
+) -> None:
+    unlisted(bench, name, flush=flush)
+    if flush:
+        bench.recorded()
+        bench.end_all(WorkKind.DRAIN)
+        assert bench.recorded().wish is Wish.LEAD
+    assert bench.verdict("down") is LakeVerdict.REFUSED
+    assert f"as {name}" in bench.answers["down"].what
+    assert bench.keeper.role is LakeRole.LEADER
+
+
+def test_a_flush_drains_what_may_be_behind_one_that_nobody_could_look_at(bench: Bench) -> None:
+    """Where that has no rows yet, the older one is the table."""
+    bench.handle(StepDown("down", flush=True))
+    unknown = TableSeen("a", 5, trouble=TROUBLE)
+    bench.surveyed(bench.mine("a", rows=3), unknown, bench.mine("b"))
+    bench.recorded()
+    bench.end_all(WorkKind.CLAIM)
+    assert ("a", 1) in bench.tables(WorkKind.DRAIN)
 
 
 def test_a_flush_that_fails_leaves_the_leader_and_says_why(bench: Bench) -> None:
     down(bench, rows=3, flush=True)
     bench.recorded()
+    bench.end("b")
     bench.end("a", WorkOutcome.FAILED, TROUBLE)
     assert not bench.of(ReleaseLake)
     assert bench.recorded().wish is Wish.LEAD
@@ -151,8 +235,7 @@ def test_a_successor_finishes_a_flush() -> None:
     bench.surveyed(table("a", rows=3), table("b"))
     bench.end_all(WorkKind.CLAIM)
     assert bench.keeper.role is LakeRole.STEPPING_DOWN
-    assert bench.tables(WorkKind.DRAIN) == [("a", 1)]
-    bench.end("a")
+    bench.end_all(WorkKind.DRAIN)
     assert [one.epoch for one in bench.of(ReleaseLake)] == [2]
 
 

@@ -58,7 +58,7 @@ class Place:
         self.watch.takes(WorkEnded(number, *self.key, outcome))
 
     def ask(self, verb: DrainTable | DropTable | StepUp | StepDown) -> None:
-        self.requests.ask("h.1", "h", verb, self.loop.now, busy=False)
+        self.requests.ask("h.1", "h", verb, self.loop.now, leads=True)
 
     def answer(self, verdict: LakeVerdict, what: str = "") -> None:
         answer = LakeAnswer("r", verdict, what, incarnation=self.table.incarnation)
@@ -262,6 +262,16 @@ def test_following_before_it_is_durable_is_seen(place: Place) -> None:
     place.watch.wished = WishRecord(Wish.FOLLOW, keeper=1, serial=3)
     place.ask(StepDown("r"))
     with broken(Law.RECORD):
+        place.answer(LakeVerdict.DONE)
+
+
+def test_following_with_changes_that_were_kept_back_is_seen(place: Place) -> None:
+    place.watch.wished = WishRecord(Wish.FOLLOW, keeper=1, serial=3)
+    place.store.record("h", place.watch.wished)
+    place.lake.leader = Leadership(place.watch.epoch)
+    place.lake.change(place.table)
+    place.ask(StepDown("r"))
+    with broken(Law.DRAIN):
         place.answer(LakeVerdict.DONE)
 
 

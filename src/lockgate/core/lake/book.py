@@ -53,12 +53,12 @@ class Book:
         return max(named or there or known, key=lambda entry: entry.incarnation, default=None)
 
     def meant(self, table: TableId) -> list[Entry]:
-        """The newest, dead or not; and if it is dead and may have had no rows, what the name means
-        then."""
+        """The newest, dead or not; and if that may have had no rows, because it is dead or nobody
+        could look at it, what the name means then."""
         newest = self.newest(table)
         if newest is None:
             return []
-        if not newest.is_dead or newest.awaits is False:
+        if newest.awaits is False or (newest.awaits and not newest.is_dead):
             return [newest]
         return [newest, *(heir for heir in self.heirs(newest) if not self.replaced(heir))]
 

@@ -84,6 +84,7 @@ class Entry:
         "kill_again_at",
         "life",
         "oldest_at",
+        "seen_by",
         "sight",
         "table",
         "token",
@@ -108,6 +109,8 @@ class Entry:
         self.vacuumed_at = now
         self.sight: LakeTrouble | None = None
         """Why the last survey could not look at it."""
+        self.seen_by = 0
+        """The survey that its figures, or that trouble, are of."""
         self.changed = 0
         """Surveys up to this number were begun before its last change: they do not know of it."""
         self.active: Job | None = None
@@ -131,11 +134,14 @@ class Entry:
         """Nobody works on it and nobody waits for its end."""
         return self.active is None and not self.drops and self.life is not Life.KILLING
 
-    @property
-    def undrained(self) -> bool:
-        """It has changes that are not in stable, as far as is known."""
-        return self.life is Life.LIVE and (
-            self.figures.ingest_rows > 0 or WorkKind.DRAIN in self.failures
+    def undrained(self, look: int) -> bool:
+        """It may have changes that are not in stable, as of survey `look` or a later one.
+
+        Figures of before that tell nothing: who could not look, or began to before work on it
+        ended, has not seen what has landed since. Nor is a kill under way one that lands."""
+        told = self.sight is None and self.seen_by >= look
+        return not self.is_dead and (
+            not told or self.figures.ingest_rows > 0 or WorkKind.DRAIN in self.failures
         )
 
     @property
@@ -162,6 +168,7 @@ class Entry:
                 self.life = Life.DEAD  # somebody who slept has made a directory of it once more
             self.die(now, seen.dead_ms)
         elif not self.is_dead and number > self.changed:
+            self.seen_by = number
             self.sight = seen.trouble
             if seen.trouble is None:
                 self.awaits = seen.awaits and self.awaits is not False

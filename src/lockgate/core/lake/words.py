@@ -20,7 +20,7 @@ ENDED = LakeTrouble("another node keeps this lake now", "ask again")
 LEAVES = LakeTrouble("this home is stepping down", "ask the home that leads next")
 NO_TABLE = LakeTrouble("no such table", "`lockgate lake list` shows the tables that there are")
 BUSY_HINT = "ask again when it is over, or give it time with `--wait`"
-UNFLUSHED = "tables have changes that are not drained"
+UNFLUSHED = "tables have changes that are not drained, or may have some"
 FLUSH_HINT = "drain them first, or step down with a flush; `lockgate lake list` shows them"
 NOT_LEADER: dict[LakeRole, LakeTrouble] = {
     LakeRole.FOLLOWER: LakeTrouble(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from lockgate.core.lake.keeper import LakeKeeper
+from lockgate.core.lake.stages import Stage
 from lockgate.model.ids import TableId
 from lockgate.model.lake import (
     HomeId,
@@ -96,7 +97,10 @@ class SimKeeper(KeeperLife[LakeEvent, LakeInstruction]):
             work.table == verb.table and work.kind not in _SHORT
             for work in self.watch.active.values()
         )
-        self.world.requests.ask(self.name, self.home, verb, self.world.loop.now, busy=busy)
+        leads = self.core.stage is Stage.LEADER
+        self.world.requests.ask(
+            self.name, self.home, verb, self.world.loop.now, busy=busy, leads=leads
+        )
         self.take(verb)
 
     def _die(self) -> None:

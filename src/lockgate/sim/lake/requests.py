@@ -7,6 +7,8 @@
     busy, refused,
     failed          no kill of that table has, had or may still have an effect
     superseded      a table died after the request was made, or the leader steps down
+    done            of a step-down: that is durable; and if the one asked led, what was there when
+                    it was asked is in stable
 
 What is true is asked of the lake and the ledger, never of the keeper.
 """
@@ -37,6 +39,7 @@ class Request:
         "heirs_kills",
         "home",
         "kills",
+        "leaves",
         "levels",
         "name",
         "verb",
@@ -59,6 +62,8 @@ class Request:
         self.heirs_kills: list[Kill] = []
         """Those of them that are for its sake alone, of what would be the table in its place."""
         self.answered = False
+        self.leaves = False
+        """It is what has a leader step down: it joins no step-down that is under way."""
         self.waited = False
 
 
@@ -74,15 +79,27 @@ class Requests:
         self._probes = probes
         self._all: dict[str, Request] = {}
 
-    def ask(self, name: str, home: str, verb: LakeVerb, now: Millis, *, busy: bool) -> None:
-        """Somebody asks a keeper. `busy`: work is under way for the table it is about."""
+    def ask(
+        self,
+        name: str,
+        home: str,
+        verb: LakeVerb,
+        now: Millis,
+        *,
+        busy: bool = False,
+        leads: bool = False,
+    ) -> None:
+        """Somebody asks a keeper. `busy`: work is under way for the table it is about; `leads`: as
+        far as the keeper knows."""
         lake = self._lake
         levels = {
             one.key: one.ingest
             for one in lake.tables.values()
             if not one.dead and lake.newest(one.table) is one
         }
+        joins = any(isinstance(one.verb, StepDown) for one in self.open_of(name))
         request = self._all[verb.request] = Request(name, home, verb, now, levels)
+        request.leaves = leads and not joins
         request.waited = busy
         request.awaiting = {one.key for one in lake.tables.values() if one.awaits and not one.dead}
         if isinstance(verb, StepUp):
@@ -214,6 +231,14 @@ class Requests:
             if verb.table is not None and not any(key[0] == verb.table for key in request.levels):
                 self._probes.hit(LakeProbe.LAKE_DRAIN_OF_DEAD)
 
+    def _judge_drained(self, request: Request, answer: LakeAnswer) -> None:
+        """Who may be switched off now keeps nothing back that was there when he was asked to."""
+        for key, level in request.levels.items():
+            table = self._lake.tables.get(key)
+            current = table is self._lake.newest(key[0]) and not self._is_over(key)
+            if current and table is not None and table.drained < level:
+                raise self._lie(request, answer, f"{key} is at {table.drained}, not {level}")
+
     def _is_over(self, key: TableKey) -> bool:
         """It is dead, or will be whoever leads: a newer one died by a drop of their name."""
         tables = self._lake.tables.values()
@@ -242,6 +267,8 @@ class Requests:
             if wished.wish is not Wish.FOLLOW or not self._store.was_durable(request.home, wished):
                 what = f"{request.name} says that it follows, and that is not durable"
                 raise LawBroken(Law.RECORD, what, (about_node(request.name),))
+            if request.leaves and self._lake.leader.epoch == watch.epoch:
+                self._judge_drained(request, answer)
         elif answer.verdict is LakeVerdict.REFUSED:
             flushed = LakeProbe.LAKE_FLUSH_FAILED if verb.flush else None
             self._probes.hit(flushed or LakeProbe.LAKE_STEP_DOWN_REFUSED)
