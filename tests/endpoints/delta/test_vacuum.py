@@ -2,13 +2,16 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lockgate.endpoints.delta import pins, vacuum
+from lockgate.endpoints.delta.faults import FileCorrupt
 from lockgate.endpoints.delta.fenced import TableDead
 from lockgate.endpoints.delta.files import live_files, write_file
 from lockgate.endpoints.delta.layered import LayeredTable
@@ -106,6 +109,68 @@ def test_an_ingest_that_another_program_wrote_to_is_left_alone(place: Place) -> 
     version = writer.table.ingest.look().version
     vacuum.vacuum(place)
     assert writer.table.ingest.look().version == version
+
+
+def _torn(log: Path) -> None:
+    newest = max(log.glob("*.json"))
+    newest.write_bytes(newest.read_bytes()[:40])
+
+
+def _emptied(log: Path) -> None:
+    max(log.glob("*.json")).write_bytes(b"")
+
+
+def _no_checkpoint(log: Path) -> None:
+    (log / "_last_checkpoint").write_text('{"version":0,"size":1}')
+
+
+def _gone(log: Path) -> None:
+    for path in log.glob("*"):
+        path.unlink()
+
+
+@pytest.mark.parametrize("harm", [_torn, _emptied, _no_checkpoint, _gone])
+def test_a_damaged_ingest_is_left_alone_and_keeps_no_other_files(
+    writer: Writer, place: Place, harm: Callable[[Path], None]
+) -> None:
+    """Of a feed that was removed, say."""
+    others = Writer(LayeredTable.create(place, "gone", ROWS, ["id", "part"], LEADER, DISPATCHER))
+    others.put(5)
+    write_file(place.child("ingest-gone"), ROW, [])
+    age(place.url, 30 * DAY_S)
+    harm(Path(place.url, "ingest-gone", "_delta_log"))
+    log = sorted(Path(place.url, "ingest-gone", "_delta_log").glob("*"))
+    theirs = data_files(f"{place.url}/ingest-gone")
+    assert vacuum.vacuum(place).files == 5
+    assert len(_stable(place)) == 1
+    assert data_files(f"{place.url}/ingest-gone") == theirs
+    assert sorted(Path(place.url, "ingest-gone", "_delta_log").glob("*")) == log
+    assert rows_in(writer.table.read()) == writer.rows
+
+
+def test_an_ingest_that_is_damaged_before_its_files_go_keeps_them(
+    writer: Writer, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    age(place.url, 30 * DAY_S)
+    said = vacuum.condemn
+
+    def condemn(*args: Any) -> str:
+        _torn(Path(place.url, "ingest-h", "_delta_log"))
+        return said(*args)
+
+    monkeypatch.setattr(vacuum, "condemn", condemn)
+    before = _ingest(place)
+    assert vacuum.vacuum(place).files == 2
+    assert _ingest(place) == before
+
+
+def test_where_stable_is_damaged_nothing_goes_and_it_is_said(writer: Writer, place: Place) -> None:
+    age(place.url, 30 * DAY_S)
+    _torn(Path(place.url, "stable", "_delta_log"))
+    before = _stable(place), _ingest(place)
+    with pytest.raises(FileCorrupt):
+        vacuum.vacuum(place)
+    assert (_stable(place), _ingest(place)) == before
 
 
 def test_what_was_just_written_is_not_taken_for_left_over(writer: Writer, place: Place) -> None:

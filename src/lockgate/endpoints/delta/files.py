@@ -2,7 +2,8 @@
 
 A file is written, and on the disk, before the commit that names it: a power failure takes no file
 that a table names. Whoever wrote it flushes it, which tasks do side by side, and each while it
-writes the next. One that no commit names in the end is nobody's, and goes with the next vacuum.
+writes the next. One that no commit names in the end is nobody's, and goes with the first vacuum
+that finds it older than `vacuum.GRACE_S`.
 """
 
 import contextlib

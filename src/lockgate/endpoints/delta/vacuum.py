@@ -10,7 +10,9 @@ Of the files in a layer's directory those stay that
 All else goes: files of older states, and files of drains and batches that never came to a commit.
 Before a first copy has landed it may be under way for days, and stable's directory is left alone.
 So is a layer in which another program changed rows, or of which a commit is lost, its log too: what
-it was before is still wanted, and what it may be again.
+it was before is still wanted, and what it may be again. And so is an ingest whose log is damaged:
+nobody can tell what it names, and all other layers are cleared as ever. Where it is stable's own
+log, nothing is deleted of the table at all, and that is said.
 
 Before all that, what stable has by now is taken out of every ingest. Who lands batches does so, and
 who drains; but to a table may come nothing more, and who drained it leads another home, or was
@@ -21,9 +23,10 @@ import contextlib
 from collections.abc import Iterator
 from typing import Final
 
+from lockgate.endpoints.delta.faults import LOST
 from lockgate.endpoints.delta.fenced import FencedTable
 from lockgate.endpoints.delta.files import live_files
-from lockgate.endpoints.delta.foreign import CommitLost, ForeignCommit
+from lockgate.endpoints.delta.foreign import ForeignCommit
 from lockgate.endpoints.delta.lake import INGEST, STABLE, WORK, homes_of
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.log_files import LogFiles
@@ -31,7 +34,6 @@ from lockgate.endpoints.delta.missing import table_dead
 from lockgate.endpoints.delta.pins import PINS, Layers, condemn, condemned, live_pins, sweep_pins
 from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.store_time import Found, delete_all, files_in, store_now_s
-from lockgate.model.errors import NotFound
 from lockgate.model.value import Value
 
 __all__ = ["GRACE_S", "RETENTION_S", "Vacuumed", "vacuum"]
@@ -75,10 +77,10 @@ def vacuum(place: Place, retention_s: float = RETENTION_S, grace_s: float = GRAC
         held = _held(place, now_s)
     files = size = 0
     for layer, candidates in found.items():
-        if not candidates:
-            continue
         # Looked at once more: somebody may have named a file that lay about for long.
-        named = _named_now(place, layer)
+        named = _named_now(place, layer) if candidates else None
+        if named is None:
+            continue
         gone = [f for f in candidates if (layer, f.name) not in held and f.name not in named]
         delete_all(place.child(layer), [one.name for one in gone])
         files += len(gone)
@@ -92,7 +94,7 @@ def vacuum(place: Place, retention_s: float = RETENTION_S, grace_s: float = GRAC
 def _prune(place: Place) -> None:
     for home in homes_of(place):
         # Not made yet; or left alone, see above.
-        with contextlib.suppress(NotFound, ForeignCommit, CommitLost):
+        with contextlib.suppress(*LOST, ForeignCommit):
             LayeredTable.open(place, home).prune(None)
 
 
@@ -117,33 +119,41 @@ def _unneeded(
     lying = [one for one in lying if one.name.endswith(_DATA)]
     if not lying:
         return []
-    table = FencedTable.open(place.child(layer))
-    marks = table.look()
-    named = {file.path for file in live_files(table.handle)}
-    if marks.foreign or (layer == STABLE and not named and not marks.settled):
-        return []
-    recent = LogFiles.of(place.child(layer), now_s).taken_out(now_s - retention_s)
-    return [one for one in lying if one.name not in named and one.name not in recent]
+    with _left_alone(layer):
+        table = FencedTable.open(place.child(layer))
+        marks = table.look()
+        named = {file.path for file in live_files(table.handle)}
+        if marks.foreign or (layer == STABLE and not named and not marks.settled):
+            return []
+        recent = LogFiles.of(place.child(layer), now_s).taken_out(now_s - retention_s)
+        return [one for one in lying if one.name not in named and one.name not in recent]
+    return []
 
 
-def _named_now(place: Place, layer: str) -> set[str]:
+def _named_now(place: Place, layer: str) -> set[str] | None:
+    """None: nobody can tell."""
     if layer == WORK:
         return set()
-    table = FencedTable.open(place.child(layer))
-    table.look()
-    return {file.path for file in live_files(table.handle)}
+    with _left_alone(layer):
+        table = FencedTable.open(place.child(layer))
+        table.look()
+        return {file.path for file in live_files(table.handle)}
+    return None
 
 
 def _forget(place: Place, layer: str, now_s: float, retention_s: float) -> int:
     """Shorten the layer's log; by how many files."""
-    try:
+    with _left_alone(layer):
         table = FencedTable.open(place.child(layer))
-    except NotFound:  # not made yet
-        return 0
-    if table.look().foreign:
-        return 0
-    log = LogFiles.of(place.child(layer), now_s)
-    return len(log.forget(now_s - retention_s, table.sound_at))
+        if not table.look().foreign:
+            log = LogFiles.of(place.child(layer), now_s)
+            return len(log.forget(now_s - retention_s, table.sound_at))
+    return 0
+
+
+def _left_alone(layer: str) -> contextlib.suppress:
+    """What is not made yet, or damaged: see above."""
+    return contextlib.suppress(*(() if layer == STABLE else LOST))
 
 
 def _named(found: dict[str, list[Found]]) -> Layers:
