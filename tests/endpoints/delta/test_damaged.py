@@ -298,3 +298,36 @@ def test_no_schema_change_waits_for_what_a_dropped_table_passes_by(
     sink.landed("s1", SECOND, 199)
     advance(sink_of(lake), TRIGGER, TRIGGERS[0], 130, 199)
     assert sink.write_ddl(TRIGGERS[0], ddl(kind, 200), (), {"public.t": T}, set()) == 200
+
+
+# --- begun anew, and killed -----------------------------------------------------------------------
+
+
+def begun_anew(sink: LakeSink, lake: Place, harm: str) -> Path:
+    """A resync that made an incarnation and came no further. Then the power failed."""
+    sink.tables.make(T, 120)
+    advance(sink, "s1", FIRST, 110, 140)
+    log, _ = damage(Lake(lake).place("public.t", 120).child(STABLE), harm)
+    return log.parents[2]
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_one_that_never_came_to_be_the_table_and_is_damaged_ends_with_the_next_claim(
+    lake: Place, sink: LakeSink, harm: str
+) -> None:
+    begun_anew(sink, lake, harm)
+    with pytest.raises(FileCorrupt):
+        Lake(lake).living("public.t")
+    assert sink_of(lake).claim(SPAN, SECOND) == ((WHOLE, 140),)
+    assert Lake(lake).living("public.t") == 100
+    assert table_of(lake).read()["v"].to_pylist() == [110]
+
+
+def test_one_that_is_damaged_and_anothers_too_is_left_to_them_and_fails_no_claim(
+    lake: Place, sink: LakeSink
+) -> None:
+    incarnation = begun_anew(sink, lake, "half")
+    (incarnation / "ingest-two").mkdir()
+    assert sink_of(lake).claim(SPAN, SECOND) == ((WHOLE, 140),)
+    with pytest.raises(FileCorrupt):
+        Lake(lake).living("public.t")

@@ -232,15 +232,23 @@ class SinkTables:
 
     def sweep(self, row: SpanRow) -> None:
         """End what was begun anew here and never came to be the row's: whoever began it was killed
-        or outrun. It has no rows, nobody else takes part, and the row has gone past it."""
+        or outrun. It has no rows, nobody else takes part, and the row has gone past it.
+
+        One that is damaged, as after a power failure, keeps readers from the row's own: they cannot
+        know that it has none. Nothing depends on it: what is in the way now is not the next time.
+        """
         name = self.name_of(row.spec.table)
-        for incarnation in self.lake.incarnations(name):
-            if row.incarnation < incarnation < row.position:
-                place = self.lake.place(name, incarnation)
-                ours = {self._home, self.ingest}.issuperset(self.lake.homes(place))
-                if ours and not has_rows(place):
-                    with contextlib.suppress(NotFound, ObjectMissing, TableDead):
-                        self.lake.end(name, incarnation)
+        with contextlib.suppress(LockgateError):
+            for incarnation in self.lake.incarnations(name):
+                if row.incarnation < incarnation < row.position:
+                    self._end_if_never_filled(name, incarnation)
+
+    def _end_if_never_filled(self, name: TableId, incarnation: int) -> None:
+        place = self.lake.place(name, incarnation)
+        ours = {self._home, self.ingest}.issuperset(self.lake.homes(place))
+        with contextlib.suppress(LockgateError):
+            if ours and not _may_have_rows(place):
+                self.lake.end(name, incarnation)
 
     def end(self, table: TableId, before: Position) -> None:
         """All incarnations from before a position: nobody reads or writes them any more. But those
@@ -268,6 +276,14 @@ class SinkTables:
         except FileCorrupt:  # whose it was it does not tell, and no more is there to be lost
             return False
         return self.origin().is_foreign(stable.notes) or self._is_rivals(stable, place)
+
+
+def _may_have_rows(place: Place) -> bool:
+    """Of one of ours: rows come with the row that is about it, and so a damaged one has none."""
+    try:
+        return has_rows(place)
+    except (FileCorrupt, ObjectMissing):
+        return False
 
 
 def _not_gone(label: str) -> Conflict:
