@@ -17,7 +17,7 @@ from lockgate.endpoints.delta.place import Place
 from lockgate.endpoints.delta.sink import LakeSink
 from lockgate.endpoints.delta.sink_tables import LakeTable
 from lockgate.model.ddl import Ddl, DdlKind
-from lockgate.model.errors import EndpointRefused, NotFound, StaleOwner
+from lockgate.model.errors import DidNotLand, EndpointRefused, NotFound, StaleOwner
 from lockgate.model.floors import Refusal
 from lockgate.model.ids import SEQ_MAX, Token
 from lockgate.model.spans import TRIGGER, TRIGGER_SPEC, WHOLE, Birth, SpanSpec
@@ -196,6 +196,33 @@ def test_whoever_was_outrun_makes_no_table_of_anybodys(lake: Place) -> None:
     sink_of(lake).claim(SPAN, SECOND)
     assert first.copies.renew("s1", FIRST, 160, T) is Refusal.NEWER
     assert Lake(lake).newest("public.t") == 100
+
+
+@pytest.mark.parametrize("harm", ["gone", "cut off"])
+def test_a_chunk_whose_file_was_lost_is_copied_once_more(lake: Place, harm: str) -> None:
+    sink = sink_of(lake)
+    sink.claim(TRIGGER_SPEC, TRIGGERS[0], BIRTH, {"public.t": T})
+    sink.claim(SPAN, FIRST)
+    table = sink.tables.open(sink.rows.spans()["s1"])
+    sink.copies.plan("s1", FIRST, [(None, ("5",)), (("5",), None)])
+    files = []
+    for no, snapshot in enumerate("ab"):
+        rows = pa.table({"id": [no * 5], "v": [1]}, schema=ROWS)
+        files.append(write_file(table.stable.place, rows, ["id"]))
+        sink.copies.chunk_landed("s1", FIRST, no, (files[no],), 1, 1, snapshot)
+    path = Path(table.stable.place.url, files[0].path)
+    path.unlink() if harm == "gone" else path.write_bytes(b"PAR1")
+    with pytest.raises(DidNotLand):
+        sink.copies.land("s1", FIRST, 110)
+    first, second = sink.rows.spans()["s1"].chunks
+    assert (first.done, second.done) == (False, True)
+    assert (first.low, first.high, first.files) == (None, ("5",), ())
+    assert sink.copies.land("s1", FIRST, 110) is Refusal.BEHIND
+    again = write_file(table.stable.place, pa.table({"id": [0], "v": [2]}, schema=ROWS), ["id"])
+    sink.copies.chunk_landed("s1", FIRST, 0, (again,), 1, 1, "c")
+    assert sink.copies.land("s1", FIRST, 120) is None
+    assert sorted(table_of(lake).read()["v"].to_pylist()) == [1, 2]
+    assert sorted(table_of(lake).snapshots) == ["b", "c"]
 
 
 def test_a_copy_lands_once_whoever_lands_it(lake: Place) -> None:

@@ -40,6 +40,7 @@ __all__ = [
     "delete_file",
     "delete_files",
     "live_files",
+    "not_there",
     "read_file",
     "removed",
     "stream_file",
@@ -231,19 +232,23 @@ def check_there(place: Place, wanted: Iterable[DataFile]) -> None:
 
     Before a commit names them: what it names must be there for ever.
     """
+    for file in not_there(place, wanted):
+        raise DidNotLand(
+            "a file that was written is not there any more",
+            object_=f"{place.label}/{file.path}",
+            hint="nothing: nothing was committed, and it is done again",
+            operation="commit",
+        )
+
+
+def not_there(place: Place, wanted: Iterable[DataFile]) -> list[DataFile]:
+    """Those of the files that are gone, or not as long as they were written."""
     with layer_faults("read", place):
         files, base = place.filesystem()
         described = list(wanted)
-        for file, info in zip(
-            described, files.get_file_info([f"{base}/{f.path}" for f in described]), strict=True
-        ):
-            if info.size != file.bytes:
-                raise DidNotLand(
-                    "a file that was written is not there any more",
-                    object_=f"{place.label}/{file.path}",
-                    hint="nothing: nothing was committed, and it is done again",
-                    operation="commit",
-                )
+        found = files.get_file_info([f"{base}/{file.path}" for file in described])
+        both = zip(described, found, strict=True)
+        return [file for file, info in both if info.size != file.bytes]
 
 
 def delete_file(place: Place, path: str) -> None:

@@ -1,20 +1,21 @@
 """The first copy of a feed's tables into a lake: chunks recorded, then one commit with all of them.
 
 begin_run ──► plan ──► chunk_landed, each with the files it wrote, which no table names
-          ──► land: one commit of the stable table names them all; then the row says it is over
+          ──► land: one commit of the stable table names them all; then the row says it is over.
+              A chunk whose files are not there any more is to be copied once more
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from msgspec import structs
 
 from lockgate.endpoints.delta import rows as on
 from lockgate.endpoints.delta.feed_document import FeedDocument
 from lockgate.endpoints.delta.fenced import TableDead
-from lockgate.endpoints.delta.files import DataFile
+from lockgate.endpoints.delta.files import DataFile, not_there
 from lockgate.endpoints.delta.rows import ChunkRow, Edge, Refused, SpanRow
 from lockgate.endpoints.delta.sink_tables import LakeTable, SinkTables
-from lockgate.model.errors import StaleOwner, Transient
+from lockgate.model.errors import DidNotLand, StaleOwner, Transient
 from lockgate.model.floors import Refusal
 from lockgate.model.ids import SpanId, Token
 from lockgate.model.positions import Position
@@ -118,6 +119,11 @@ class SinkCopies:
                 raise
             except StaleOwner as error:  # of the lake, not of the span
                 raise NoLeader(self._label) from error
+            except DidNotLand:
+                lost = {file.path for file in not_there(table.stable.place, files)}
+                if lost:  # the chunks are recorded as done, and would be taken for it again
+                    self._rows.change_row(span, token, lambda row: _without(row, lost))
+                raise
             self._tables.end(row.spec.table, row.incarnation)
             self._rows.change_row(span, token, _copied)
 
@@ -178,6 +184,17 @@ def _begins(row: SpanRow) -> Position:
     """As of where its copy lands. A table that was begun anew is at its birth: the row may not have
     come so far."""
     return max(row.position, row.incarnation)
+
+
+def _without(row: SpanRow, lost: Set[str]) -> SpanRow:
+    """Have the chunks copied once more that brought these files."""
+
+    def without(chunk: ChunkRow) -> ChunkRow:
+        if lost.isdisjoint(file.path for file in chunk.files):
+            return chunk
+        return ChunkRow(chunk.no, chunk.low, chunk.high)
+
+    return structs.replace(row, chunks=tuple(map(without, row.chunks)))
 
 
 def _copied(row: SpanRow) -> SpanRow:
