@@ -154,21 +154,39 @@ def test_a_change_that_may_be_there_keeps_its_file(
     assert _document(tmp_path / "d").read() == Counter(2)
 
 
-def test_what_was_left_over_goes_once_it_is_old(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(document, "_TIDY_EVERY", 4)
-    place = Place(str(tmp_path / "d"), "counter")
+def _left_over(directory: Path) -> tuple[str, str]:
+    """An old file that nobody knows of, and a young one."""
+    place = Place(str(directory), "counter")
     rows = pa.table({"state": [b""]}, schema=document._SCHEMA)
-    _add(tmp_path / "d", 1)
     old = write_file(place, rows, []).path
-    age(tmp_path / "d", 30 * 86_400)
-    young = write_file(place, rows, []).path
-    _add(tmp_path / "d", 2)
-    assert {old, young} < data_files(tmp_path / "d"), "it is looked for from time to time"
+    age(directory, 30 * 86_400)
+    return old, write_file(place, rows, []).path
+
+
+def test_what_was_left_over_goes_once_it_is_old_with_the_first_change_of_another(
+    tmp_path: Path,
+) -> None:
+    """A document that says who leads is hardly ever changed."""
+    _add(tmp_path / "d", 1)
+    old, young = _left_over(tmp_path / "d")
     _add(tmp_path / "d", 1)
     assert {old, young} & data_files(tmp_path / "d") == {young}
     assert len(data_files(tmp_path / "d")) == 2
+    assert _document(tmp_path / "d").read() == Counter(2)
+
+
+def test_who_changes_it_for_long_looks_for_that_from_time_to_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document, "_TIDY_EVERY", 4)
+    mine = _document(tmp_path / "d")
+    mine.change(lambda _: Counter(1))
+    old, young = _left_over(tmp_path / "d")
+    mine.change(lambda _: Counter(2))
+    mine.change(lambda _: Counter(3))
+    assert {old, young} < data_files(tmp_path / "d")
+    mine.change(lambda _: Counter(4))
+    assert {old, young} & data_files(tmp_path / "d") == {young}
     assert _document(tmp_path / "d").read() == Counter(4)
 
 

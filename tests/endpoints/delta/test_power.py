@@ -10,10 +10,10 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from lockgate.endpoints.delta import fenced
+from lockgate.endpoints.delta import fenced, rewrite
 from lockgate.endpoints.delta.delete import delete
 from lockgate.endpoints.delta.document import Document
-from lockgate.endpoints.delta.files import write_file
+from lockgate.endpoints.delta.files import DataFile, write_file
 from lockgate.endpoints.delta.graves import is_buried
 from lockgate.endpoints.delta.lake import Lake
 from lockgate.endpoints.delta.layered import LayeredTable
@@ -230,6 +230,29 @@ def test_a_task_tells_of_files_that_cannot_be_flushed_and_leaves_none(
     assert (one.files, other.files) == ((), ())
     assert one.error["code"] == other.error["code"] == EndpointUnavailable.code
     assert not list(Path(writer.table.place.url, "stable").glob("*.parquet"))
+
+
+def test_a_task_that_fails_in_the_middle_leaves_no_file_of_the_orders_before(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has heard of those, and each try would leave them once more."""
+    writer.land((PUT, 1, "a", 1))
+    plan = writer.table.plan_drain()
+    assert plan is not None
+    first, second = _tasks(writer, [*plan.orders, *plan.orders])
+    stable = Path(writer.table.place.url, "stable")
+    before = set(stable.glob("*.parquet"))
+    done = rewrite.rewrite
+
+    def fail_later(*args: Any) -> list[DataFile]:
+        if set(stable.glob("*.parquet")) > before:
+            raise ZeroDivisionError
+        return done(*args)
+
+    monkeypatch.setattr(rewrite, "rewrite", fail_later)
+    with pytest.raises(ZeroDivisionError):
+        rewrite_tasks([first, second])
+    assert set(stable.glob("*.parquet")) == before
 
 
 @pytest.mark.parametrize(

@@ -308,6 +308,34 @@ def test_the_pin_of_a_reader_that_died_lets_go_by_itself(writer: Writer, place: 
     assert not list(Path(place.url, "_pins").iterdir())
 
 
+@pytest.mark.parametrize("said", [b"", b"\0" * 40], ids=["empty", "torn"])
+@pytest.mark.parametrize("name", ["pin-1", "condemned-1", "half-1"])
+def test_what_a_power_failure_left_of_a_pin_holds_nothing_and_goes(
+    writer: Writer, place: Place, name: str, said: bytes
+) -> None:
+    left = Path(place.url, "_pins", name)
+    left.parent.mkdir()
+    left.write_bytes(said)
+    with holding(place, "h", writer.table.snapshot(), "a reader"):
+        vacuum.vacuum(place)
+        assert left.exists(), "somebody may be about to write it"
+    age(place.url, 30 * DAY_S)
+    vacuum.vacuum(place)
+    assert not list(left.parent.iterdir())
+
+
+def test_half_a_note_of_a_layer_goes_too(writer: Writer, place: Place) -> None:
+    halves = [Path(place.url, layer, "_lockgate_log", "half-1") for layer in ("stable", "ingest-h")]
+    for half in halves:
+        half.parent.mkdir(exist_ok=True)
+        half.write_bytes(b"")
+    vacuum.vacuum(place)
+    assert all(half.exists() for half in halves)
+    age(place.url, 30 * DAY_S)
+    vacuum.vacuum(place)
+    assert not any(half.exists() for half in halves)
+
+
 def _round_of_vacuum(place: Place) -> int:
     """Of what a pin alone can hold."""
     if any(one for one in pins.live_pins(place, time.time())):

@@ -4,7 +4,7 @@
 
 Nothing is fenced here, for nothing takes effect: the driver records the receipts under its token,
 and one commit of the stable table names all files of all chunks. A task that outlives its driver,
-or is run twice, leaves files behind that go with the next vacuum.
+or is run twice, leaves files behind that a vacuum finds once they are old.
 
 A file has the rows of one stretch of keys, as far as the chunk came in that order: then a drain
 finds the few files that its changes concern.

@@ -47,7 +47,8 @@ R = TypeVar("R")
 
 _SCHEMA: Final = pa.schema([pa.field("state", pa.binary(), nullable=False)])
 _TIDY_EVERY: Final = 100
-"""Changes after which the log of changes is shortened, and left over files are looked for."""
+"""Changes after which the log of changes is shortened, and left over files are looked for; those
+also with the first change of whoever makes one."""
 _GRACE_S: Final = 86_400.0
 """How long one may lie about: by far longer than anybody takes from it to its commit."""
 _DATA: Final = ".parquet"
@@ -69,6 +70,7 @@ class Document(Generic[T]):
         self._table: FencedTable | None = None
         self._read: tuple[str, T] | None = None
         """The file that was read last, and what it says."""
+        self._swept = False
 
     def read(self) -> T:
         """What it says now. FileCorrupt when nobody can tell."""
@@ -193,6 +195,9 @@ class Document(Generic[T]):
                 table.handle.create_checkpoint()
                 flush_checkpoint(self._place, table.handle.version())
                 table.handle.cleanup_metadata()
+        # A document that is changed rarely would never come to it: so does each who changes it.
+        if not self._swept or marks.version % _TIDY_EVERY == 0:
+            self._swept = True
             with contextlib.suppress(LockgateError, OSError):
                 self._sweep(table, written)
 

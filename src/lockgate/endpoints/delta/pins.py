@@ -7,13 +7,16 @@ A pin counts for a while from when it was written last, by the store's clock; a 
 and one that has died lets go by itself. Between a reader that pins and a vacuum that deletes, no
 clock decides: the vacuum names what it is going to delete and *then* looks at the pins, the reader
 pins and *then* looks at what is condemned. At least one of them sees the other, and gives way.
+
+A file that a power failure has emptied or torn says nothing: who wrote it died then.
 """
 
 import contextlib
+import math
 import secrets
 import threading
 from collections.abc import Iterator
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import msgspec
 
@@ -40,6 +43,8 @@ __all__ = [
     "live_pins",
     "sweep_pins",
 ]
+
+T = TypeVar("T")
 
 PINS: Final = "_pins"
 _PIN: Final = "pin-"
@@ -129,20 +134,21 @@ def live_pins(place: Place, now_s: float) -> list[Pin]:
 
 
 def sweep_pins(place: Place, now_s: float, grace_s: float) -> None:
-    """Delete pins of readers that have died long ago, and what was never finished."""
+    """Delete pins of readers that have died long ago, what was never finished, and what says
+    nothing."""
     pins = place.child(PINS)
-    for name, pin, age_s in _pins(place, now_s):
-        if age_s > pin.hold_s * _SPARE + grace_s:
-            delete_file(pins, name)
+    counts_s = {name: pin.hold_s * _SPARE for name, pin, _ in _pins(place, now_s)}
+    counts_s |= dict.fromkeys(condemned(place), math.inf)
     for found in files_in(pins):
-        if found.name.startswith(HALF) and now_s - found.changed_s > grace_s:
+        ours = found.name.startswith((_PIN, _CONDEMNED, HALF))
+        if ours and now_s - found.changed_s > counts_s.get(found.name, 0.0) + grace_s:
             delete_file(pins, found.name)
 
 
 def _pins(place: Place, now_s: float) -> list[tuple[str, Pin, float]]:
     """Name, pin, and age."""
     found = [one for one in files_in(place.child(PINS)) if one.name.startswith(_PIN)]
-    read = [(one, _read(place, one.name)) for one in found]
+    read = [(one, _read(place, one.name, Pin)) for one in found]
     return [(one.name, pin, now_s - one.changed_s) for one, pin in read if pin is not None]
 
 
@@ -159,9 +165,9 @@ def condemned(place: Place) -> dict[str, Layers]:
     pins = place.child(PINS)
     for found in files_in(pins):
         if found.name.startswith(_CONDEMNED):
-            text = read_small(pins, found.name)
-            if text:
-                out[found.name] = msgspec.json.decode(text, type=Layers)
+            layers = _read(place, found.name, Layers)
+            if layers is not None:
+                out[found.name] = layers
     return out
 
 
@@ -184,7 +190,9 @@ def _check(place: Place, files: Layers) -> None:
             raise why_missing(place, layer, sorted(lost), cause)
 
 
-def _read(place: Place, name: str) -> Pin | None:
-    """None: it was released meanwhile."""
-    text = read_small(place.child(PINS), name)
-    return msgspec.json.decode(text, type=Pin) if text else None
+def _read(place: Place, name: str, kind: type[T]) -> T | None:
+    """None: it was released meanwhile, or says nothing."""
+    try:
+        return msgspec.json.decode(read_small(place.child(PINS), name), type=kind)
+    except msgspec.DecodeError:
+        return None

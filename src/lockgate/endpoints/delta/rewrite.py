@@ -83,8 +83,16 @@ def rewrite_tasks(items: list[bytes]) -> list[bytes]:
     """The same as a task of Spark's. While an order is carried out, the files of those before it go
     to the disk: each of the two would wait for the other half of the time."""
     with ThreadPoolExecutor(1, thread_name_prefix="flush") as disk:
-        begun = [_begun(msgspec.msgpack.decode(item, type=RewriteTask), disk) for item in items]
-        return [msgspec.msgpack.encode(_settled(*one)) for one in begun]
+        begun: list[tuple[Place, Rewritten, list[Future[None]]]] = []
+        try:
+            for item in items:
+                begun.append(_begun(msgspec.msgpack.decode(item, type=RewriteTask), disk))
+            return [msgspec.msgpack.encode(_settled(*one)) for one in begun]
+        except BaseException:  # nobody hears of any of them, and it is tried again
+            for stable, done, flushes in begun:
+                wait(flushes)
+                delete_files(stable, done.files)
+            raise
 
 
 def _begun(task: RewriteTask, disk: Executor) -> tuple[Place, Rewritten, list[Future[None]]]:

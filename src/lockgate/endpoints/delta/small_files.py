@@ -5,8 +5,9 @@ from typing import Final
 
 from lockgate.endpoints.delta.death import layer_faults
 from lockgate.endpoints.delta.place import Place
+from lockgate.endpoints.delta.store_time import delete_all, files_in
 
-__all__ = ["HALF", "read_small", "write_small"]
+__all__ = ["HALF", "read_small", "sweep_halves", "write_small"]
 
 HALF: Final = "half-"
 """How names begin of what is not whole yet."""
@@ -32,3 +33,9 @@ def write_small(place: Place, name: str, content: bytes) -> None:
         with files.open_output_stream(half) as out:
             out.write(content)
         files.move(half, f"{base}/{name}")
+
+
+def sweep_halves(place: Place, now_s: float, grace_s: float) -> None:
+    """Delete what was never finished: whoever was writing it was killed."""
+    found = (one for one in files_in(place) if one.name.startswith(HALF))
+    delete_all(place, [one.name for one in found if now_s - one.changed_s > grace_s])

@@ -29,10 +29,12 @@ from lockgate.endpoints.delta.files import live_files
 from lockgate.endpoints.delta.foreign import ForeignCommit
 from lockgate.endpoints.delta.lake import INGEST, STABLE, WORK, homes_of
 from lockgate.endpoints.delta.layered import LayeredTable
+from lockgate.endpoints.delta.log_archive import ARCHIVE
 from lockgate.endpoints.delta.log_files import LogFiles
 from lockgate.endpoints.delta.missing import table_dead
 from lockgate.endpoints.delta.pins import PINS, Layers, condemn, condemned, live_pins, sweep_pins
 from lockgate.endpoints.delta.place import Place
+from lockgate.endpoints.delta.small_files import sweep_halves
 from lockgate.endpoints.delta.store_time import Found, delete_all, files_in, store_now_s
 from lockgate.model.value import Value
 
@@ -87,6 +89,8 @@ def vacuum(place: Place, retention_s: float = RETENTION_S, grace_s: float = GRAC
         size += sum(one.bytes for one in gone)
     _acquit(place)
     sweep_pins(place, now_s, grace_s)
+    for layer in found:
+        sweep_halves(place.child(layer).child(ARCHIVE), now_s, grace_s)
     logs = sum(_forget(place, layer, now_s, retention_s) for layer in found if layer != WORK)
     return Vacuumed(files, size, logs)
 
