@@ -26,7 +26,7 @@ from typing import Final
 from lockgate.endpoints.delta.faults import LOST
 from lockgate.endpoints.delta.fenced import FencedTable
 from lockgate.endpoints.delta.files import live_files
-from lockgate.endpoints.delta.foreign import ForeignCommit
+from lockgate.endpoints.delta.foreign import CommitLost, ForeignCommit
 from lockgate.endpoints.delta.lake import INGEST, STABLE, WORK, homes_of
 from lockgate.endpoints.delta.layered import LayeredTable
 from lockgate.endpoints.delta.log_archive import ARCHIVE
@@ -96,10 +96,15 @@ def vacuum(place: Place, retention_s: float = RETENTION_S, grace_s: float = GRAC
 
 
 def _prune(place: Place) -> None:
+    stable = place.child(STABLE).label
     for home in homes_of(place):
         # Not made yet; or left alone, see above.
-        with contextlib.suppress(*LOST, ForeignCommit):
-            LayeredTable.open(place, home).prune(None)
+        with contextlib.suppress(ForeignCommit, CommitLost):
+            try:
+                LayeredTable.open(place, home).prune(None)
+            except LOST as error:
+                if error.object.startswith(stable):
+                    raise  # what is gone of its log may be put back, and nothing else tells
 
 
 def _held(place: Place, now_s: float) -> set[tuple[str, str]]:
