@@ -66,6 +66,12 @@ class Book:
         """What each name means, in the order of names."""
         return [entry for table in sorted(self._names) for entry in self.meant(table)]
 
+    def undrained(self, look: int) -> list[TableId]:
+        """The names of which changes may not be in stable, as of survey `look` or a later one: also
+        those whose incarnations nobody could list."""
+        names = {entry.table for entry in self.current() if entry.undrained(look)}
+        return sorted(names.union(self.unseen))
+
     def replaced(self, entry: Entry) -> bool:
         """A newer incarnation has its name: nobody finds this one any more. One that nobody could
         look at yet replaces nothing: the older may be all the rows that there are. Or the name was

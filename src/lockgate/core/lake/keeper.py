@@ -250,11 +250,10 @@ class LakeKeeper(StateMachine[LakeInstruction]):
 
     def _surveyed_leading(self, surveyed: LakeSurveyed) -> None:
         self._surveyed(surveyed)
-        if self.stage is not Stage.LEADER or not self._look:
-            return
-        if self.tender.book.applied(None) >= self._look:
-            look, self._look = self._look, 0
-            self._leave_if_durable(look)
+        asked = self.stage is Stage.LEADER and self._look
+        if asked and self.tender.book.applied(None) >= asked:
+            self._look = 0
+            self._leave_if_durable(asked)
 
     def _survey_failed_leading(self, failed: SurveyFailed) -> None:
         self._survey_failed(failed)
@@ -263,9 +262,7 @@ class LakeKeeper(StateMachine[LakeInstruction]):
             self._tell(self._down, LakeVerdict.FAILED, failed.trouble.what, failed.trouble.hint)
 
     def _leave_if_durable(self, look: int) -> None:
-        book = self.tender.book
-        names = {entry.table for entry in book.current() if entry.undrained(look)}
-        undrained = sorted(names.union(book.unseen))
+        undrained = self.tender.book.undrained(look)
         if undrained and not self._flush:
             what = f"{len(undrained)} {UNFLUSHED}, as {undrained[0]}"
             self._tell(self._down, LakeVerdict.REFUSED, what, FLUSH_HINT)
@@ -277,21 +274,12 @@ class LakeKeeper(StateMachine[LakeInstruction]):
             self._flush_or_not()
 
     def _flush_or_not(self) -> None:
-        """Queue nothing new but what is to be flushed; what is under way is waited for.
-
-        All tables are flushed: figures are as old as the last look, and its own drain tells of each
-        what is true. A name whose incarnations nobody could list cannot be flushed.
-        """
+        """Queue nothing new but what is to be flushed; what is under way is waited for."""
         self._to(Stage.FLUSHING)
         keep = (WorkKind.CLAIM, WorkKind.DRAIN) if self._flush else ()
         self.tender.works.cancel(Result(LakeVerdict.REFUSED, LEAVES), keep=keep)
         if self._flush:
-            book = self.tender.book
-            unseen = {
-                (name, 0): Result(LakeVerdict.FAILED, why) for name, why in book.unseen.items()
-            }
-            self._down.results.update(unseen)
-            self.tender.drain(self._down, book.current())
+            self.tender.flush(self._down)
 
     def _flushed(self) -> None:
         if self._down.failed:

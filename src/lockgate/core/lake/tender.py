@@ -109,6 +109,13 @@ class Tender:
             self.works.queue(entry, WorkKind.DRAIN, ask)
         ask.go_on_if_complete()
 
+    def flush(self, ask: Ask) -> None:
+        """Queue a drain of all: figures are as old as the last look, and its own drain tells of
+        each what is true. A name whose incarnations nobody could list cannot be flushed."""
+        for name, why in self.book.unseen.items():
+            ask.results[name, 0] = Result(LakeVerdict.FAILED, why)
+        self.drain(ask, self.book.current())
+
     def claim(self, ask: Ask) -> None:
         """Queue a claim of every table that lives, replaced ones too."""
         for entry in self.book:
