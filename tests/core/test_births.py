@@ -53,6 +53,16 @@ def test_nobody_who_is_late_stops_or_wakes_it(
     assert bench.record("f") != before
 
 
+def test_what_was_stopped_is_not_woken_by_who_may_only_wake_what_failed(bench: Bench) -> None:
+    bench.handle(PauseFeed("move", "f"))
+    before = bench.record("f")
+    bench.handle(ResumeFeed("people", "f", failed_only=True))
+    assert bench.answers["people"].code == "feed-stopped"
+    assert bench.record("f") == before
+    bench.handle(ResumeFeed("move again", "f", 3))
+    assert bench.record("f").goal is Goal.RUN
+
+
 def test_a_removal_of_before_there_were_births_does_not_mean_a_feed_with_one(bench: Bench) -> None:
     bench.handle(RemoveFeed("late", "f"))
     assert bench.answers["late"].code == "feed-outlived"

@@ -170,6 +170,8 @@ class ResumeFeed(Value, frozen=True, tag=True):
     request: str
     feed: FeedId
     birth: int | None = None
+    failed_only: bool = False
+    """Not one that was stopped: whoever it belongs to goes by that."""
 
 
 class RemoveFeed(Value, frozen=True, tag=True):

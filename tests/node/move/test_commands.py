@@ -13,6 +13,7 @@ from lockgate.endpoints.postgres.embedded import EmbeddedPostgres
 from lockgate.endpoints.postgres.sink.fence import PostgresSink
 from lockgate.model.errors import Conflict, EndpointRefused, NotFound, StaleOwner, UsageError
 from lockgate.model.feed_config import read_config
+from lockgate.model.feeds import FeedState
 from lockgate.model.findings import Finding
 from lockgate.model.move_config import MoveConfig
 from lockgate.model.moves import Command, MoveState
@@ -103,6 +104,19 @@ def test_nobody_resumes_a_feed_whose_set_up_a_cancel_has_broken_off(moved: Moved
         assert moved.service.feed(feed).next_steps == ("lockgate move status orders",)
     finally:
         feeds.have(entry, entry.record.keeper, config)
+
+
+def test_people_do_not_wake_a_feed_that_its_move_has_stopped(moved: Moved) -> None:
+    """It is drained, revoked or removed next, and applies nothing any more."""
+    entry, feeds = moved.service._stores.moves.read("orders"), moved.service._move_hosts._feeds
+    feed = entry.record.facts.feed
+    feeds.pause(entry, entry.record.keeper, feed)
+    try:
+        with pytest.raises(Conflict, match="the move that the feed belongs to has stopped it"):
+            moved.service.resume_feed(feed, "test")
+        assert moved.service.feed(feed).state is FeedState.STOPPED
+    finally:
+        feeds.resume(entry, entry.record.keeper, feed)
 
 
 def _not_null(moved: Moved) -> bool:

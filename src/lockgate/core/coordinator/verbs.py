@@ -4,9 +4,11 @@ from collections.abc import Mapping
 
 from lockgate.core.coordinator.feeds import (
     UNKNOWN_FEED,
+    Life,
     Occasion,
     Refuse,
     Verdict,
+    life_of,
     needs_owner,
     verdict,
 )
@@ -26,6 +28,11 @@ _OUTLIVED = Refuse(
     "feed-outlived",
     "this feed was removed, and the name may be another's by now",
     "nothing: whoever asked was late",
+)
+_STOPPED = Refuse(
+    "feed-stopped",
+    "the move that the feed belongs to has stopped it, and goes by that",
+    "ask for something of the move",
 )
 _UNKNOWN_NODE = Refuse(
     "unknown-node", "no node of this name is alive", "list the nodes to see which are"
@@ -73,6 +80,8 @@ def verdict_on_verb(
     told = verb.birth
     if record is not None and told is not None and told < record.spec.birth:
         return _OUTLIVED
+    if isinstance(verb, ResumeFeed) and verb.failed_only and life_of(record) is Life.STOPPED:
+        return _STOPPED
     return verdict(record, FEED_OCCASION[type(verb)])
 
 

@@ -150,7 +150,11 @@ class FeedDesk:
                 self._stores.feeds.change(feed, _let_go)
                 self._keeper.knock(feed)
             if self._is_recorded(feed):
-                self._cluster.ask_coordinator(lambda request: ResumeFeed(request, feed), feed)
+                # What a move has stopped it drains, revokes or removes: nobody applies any more.
+                of_move = bool(entry.move)
+                self._cluster.ask_coordinator(
+                    lambda request: ResumeFeed(request, feed, failed_only=of_move), feed
+                )
         return self._statuses.one(feed)
 
     def remove(self, feed: FeedId, who: str, force: bool = False) -> FeedStatus | None:
