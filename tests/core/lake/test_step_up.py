@@ -249,6 +249,7 @@ def test_asked_again_while_it_steps_up_both_are_answered(bench: Bench) -> None:
 def test_asked_as_leader_there_is_nothing_to_do(bench: Bench) -> None:
     bench.lead()
     bench.handle(StepUp("again"))
+    bench.surveyed()
     assert bench.verdict("again") is LakeVerdict.NOTHING
 
 

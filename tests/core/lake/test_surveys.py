@@ -2,8 +2,8 @@
 
 import pytest
 
-from lockgate.model.lake import Figures, TableSeen, WorkKind, WorkOutcome
-from lockgate.model.lake_events import DrainTable, DropTable, LakeSurveyed, SurveyFailed
+from lockgate.model.lake import Figures, Leadership, TableSeen, WorkKind, WorkOutcome
+from lockgate.model.lake_events import DrainTable, DropTable, LakeSurveyed, StepUp, SurveyFailed
 from lockgate.model.lake_instructions import LakeVerdict, Survey
 from tests.core.lake.bench import SETTINGS, TROUBLE, Bench, table
 
@@ -13,6 +13,28 @@ def bench() -> Bench:
     bench = Bench()
     bench.lead(table("a"), table("b"), table("c"))
     return bench
+
+
+def test_whether_it_still_leads_the_lake_says(bench: Bench) -> None:
+    bench.handle(StepUp("again"))
+    assert bench.verdict("again") is None
+    bench.surveyed(bench.mine("a"))
+    assert bench.verdict("again") is LakeVerdict.NOTHING
+
+
+def test_who_leads_no_more_does_not_say_that_it_leads_already(bench: Bench) -> None:
+    bench.handle(StepUp("again"))
+    bench.leader = Leadership(9, "there", 1, 1)
+    bench.surveyed(bench.mine("a"))
+    assert bench.verdict("again") is LakeVerdict.REFUSED
+    assert "step-up" in bench.answers["again"].hint
+
+
+def test_nor_does_who_cannot_look(bench: Bench) -> None:
+    bench.handle(StepUp("again"))
+    [survey] = bench.of(Survey)
+    bench.handle(SurveyFailed(survey.number, TROUBLE))
+    assert bench.verdict("again") is LakeVerdict.FAILED
 
 
 def begin(bench: Bench) -> int:

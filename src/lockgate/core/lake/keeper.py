@@ -152,6 +152,10 @@ class LakeKeeper(StateMachine[LakeInstruction]):
             what, hint = LEAVES.what, "ask again when it is over"
             self.emit(LakeAnswer(asked.request, LakeVerdict.REFUSED, what, hint))
 
+    def _ask_whether_so(self, asked: StepUp) -> None:
+        """It leads, as far as it knows."""
+        self.tender.surveys.ask_for(self.now, asked)
+
     def _is_so_already(self, asked: StepUp | StepDown) -> None:
         what = f"this home is {self.role.value} of the lake already"
         self.emit(LakeAnswer(asked.request, LakeVerdict.NOTHING, what))
@@ -380,7 +384,9 @@ class LakeKeeper(StateMachine[LakeInstruction]):
         if self.tender.token != NO_TOKEN and self.leader.epoch > self.epoch:
             self._lose()
         for verb in self.tender.look(asked, surveyed):
-            if self.stage in TAKES_WORK:
+            if isinstance(verb, StepUp):
+                (self._is_so_already if self.stage is Stage.LEADER else self._join_step_up)(verb)
+            elif self.stage in TAKES_WORK:
                 self.tender.decide(verb)
             else:
                 self._ask_for_work(verb)

@@ -121,7 +121,7 @@ TABLE: Table = table(
             Tick: do("_tick_leading"),
             LakeSurveyed: do("_surveyed_leading"),
             SurveyFailed: do("_survey_failed_leading"),
-            StepUp: do("_is_so_already"),
+            StepUp: do("_ask_whether_so"),
             StepDown: do("_begin_step_down"),
         },
         Stage.LEAVING: {

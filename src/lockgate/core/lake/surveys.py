@@ -1,7 +1,8 @@
 """Looks at the lake: when they are due, which are under way, and who waits for one.
 
-A request that names a table waits for a look at that table that was begun after the request: only
-that can tell that there is no such table, that it is dead, or that another has its name by now.
+A request waits for a look that was begun after it, at the table that it names, or at all. Only that
+can tell that there is no such table, that it is dead, or that another has its name by now; and only
+that whether this home still leads: another one may have taken the lake since it was looked at.
 """
 
 from collections.abc import Callable
@@ -10,12 +11,12 @@ from typing import NamedTuple
 from lockgate.core.lake.book import Book
 from lockgate.model.ids import Millis, TableId
 from lockgate.model.lake import LakeSettings
-from lockgate.model.lake_events import DrainTable, DropTable
+from lockgate.model.lake_events import DrainTable, DropTable, StepUp
 from lockgate.model.lake_instructions import LakeInstruction, Survey
 
-__all__ = ["Asked", "Surveys", "Waiting"]
+__all__ = ["Asked", "Surveys", "Verb", "Waiting"]
 
-Verb = DrainTable | DropTable
+Verb = DrainTable | DropTable | StepUp
 
 
 class Asked(NamedTuple):
@@ -30,6 +31,11 @@ class Waiting(NamedTuple):
 
     number: int
     verb: Verb
+
+    @property
+    def table(self) -> TableId | None:
+        """What is to be looked at."""
+        return None if isinstance(self.verb, StepUp) else self.verb.table
 
 
 class Surveys:
@@ -56,7 +62,9 @@ class Surveys:
 
     def ask_for(self, now: Millis, verb: Verb) -> None:
         """Have looked at what a request is about, which waits for it."""
-        self._waiting.append(Waiting(self.ask(now, verb.table), verb))
+        asked = Waiting(self.number + 1, verb)
+        self.ask(now, asked.table)
+        self._waiting.append(asked)
 
     def tick(self, now: Millis) -> None:
         """Look again when it is time, or when a look took so long that it must be lost."""
@@ -77,7 +85,7 @@ class Surveys:
 
     def ready(self, book: Book) -> list[Verb]:
         """The requests that can be decided by what is known now. They wait no longer."""
-        ready = [one.verb for one in self._waiting if book.applied(one.verb.table) >= one.number]
+        ready = [one.verb for one in self._waiting if book.applied(one.table) >= one.number]
         self._waiting = [one for one in self._waiting if one.verb not in ready]
         return ready
 

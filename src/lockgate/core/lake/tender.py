@@ -10,7 +10,7 @@ from lockgate.core.lake.book import Book
 from lockgate.core.lake.drops import Drops
 from lockgate.core.lake.entry import Entry, Job, Life
 from lockgate.core.lake.policy import due, pause_ms
-from lockgate.core.lake.surveys import Asked, Surveys
+from lockgate.core.lake.surveys import Asked, Surveys, Verb
 from lockgate.core.lake.words import NO_TABLE, OUTDATED
 from lockgate.core.lake.works import Works
 from lockgate.model.ids import NO_TOKEN, Millis, Token
@@ -65,7 +65,7 @@ class Tender:
 
     # --- looking ------------------------------------------------------------------------------
 
-    def look(self, asked: Asked | None, found: LakeSurveyed) -> list[DrainTable | DropTable]:
+    def look(self, asked: Asked | None, found: LakeSurveyed) -> list[Verb]:
         """Take in what a survey found; the requests that waited for it. None was asked that way any
         more: it was answered before, or taken for lost."""
         begun = self.surveys.number
@@ -127,7 +127,7 @@ class Tender:
         for answer in answers(ask, ask.verdict(), told.what, told.hint):
             self._emit(answer)
 
-    def _answer(self, verb: DrainTable | DropTable, verdict: LakeVerdict, why: LakeTrouble) -> None:
+    def _answer(self, verb: Verb, verdict: LakeVerdict, why: LakeTrouble) -> None:
         self._emit(LakeAnswer(verb.request, verdict, why.what, why.hint))
 
     # --- what comes of work -------------------------------------------------------------------

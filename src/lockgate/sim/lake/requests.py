@@ -40,6 +40,7 @@ class Request:
         "home",
         "kills",
         "leaves",
+        "led",
         "levels",
         "name",
         "verb",
@@ -65,6 +66,8 @@ class Request:
         self.leaves = False
         """It is what has a leader step down: it joins no step-down that is under way."""
         self.waited = False
+        self.led = False
+        """Its home led when it was asked."""
 
 
 class Requests:
@@ -102,6 +105,7 @@ class Requests:
         request.leaves = leads and not joins
         request.waited = busy
         request.awaiting = {one.key for one in lake.tables.values() if one.awaits and not one.dead}
+        request.led = lake.leader.home == home
         if isinstance(verb, StepUp):
             self._ledger.step_up_asked(home)
 
@@ -246,7 +250,13 @@ class Requests:
         return any(one.dead and (one.dropped or one.key == key) for one in newer)
 
     def _judge_step_up(self, request: Request, answer: LakeAnswer, watch: Watch) -> None:
-        """Who counts as leader has claimed every table that was there when it took the lake."""
+        """Who counts as leader has claimed every table that was there when it took the lake; and
+        nobody is told that a home leads already that did not."""
+        if answer.verdict is LakeVerdict.NOTHING:
+            if not request.led and self._lake.leader.home != request.home:
+                what = f"{request.name} says that it leads already, and another home does"
+                raise LawBroken(Law.FENCE, what, (about_node(request.name),))
+            return
         if answer.verdict is not LakeVerdict.DONE:
             return
         if answer.failed:
