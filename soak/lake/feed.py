@@ -286,7 +286,10 @@ class Feed:
         table = row.spec.table
         position = self._present() + (3 if self._home == "a" else 7)
         if position % 10 not in {3, 7} or self._source.life(table, position) is None:
-            return  # a schema change is just about to be made, or the table is gone there
+            # A schema change is just about to be made, or the table is gone there. Sources go on,
+            # whoever of its feeds waits for whom.
+            self._go_to(min(self._present() // 10 * 10 + 10, self._source.end))
+            return
         refusal = self._sink.copies.renew(
             row.spec.id, self._token, position, self._as(table, position)
         )
