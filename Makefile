@@ -15,7 +15,7 @@ KILLS      ?= 120
 FLIPS      ?= 10
 ROUNDS     ?= 200
 PYTEST_ARGS ?=
-JOBS       ?= 2# test files at a time; each process has servers and a Spark of its own
+JOBS       ?= 3# test files at a time: they wait more than they reckon; each has servers and a Spark of its own
 
 .DEFAULT_GOAL := help
 JAVA_MIN := 17

@@ -26,6 +26,7 @@ __all__ = ["Cluster", "NodeServer"]
 
 START_S: Final = 180.0
 """It takes two on a machine that has nothing else to do."""
+REFUSED: Final = "the metastore does not answer"
 ROOT: Final = Path(__file__).parents[1]
 LOCKGATE: Final = (str(Path(sys.executable).with_name("lockgate")),)
 """The command that people use; a launcher in its place may add to what runs."""
@@ -54,7 +55,20 @@ class NodeServer:
         self._clients: list[Client] = []
 
     def start(self, *options: str, wait: bool = True) -> None:
-        """Begin a life; returns when the node has joined and listens."""
+        """Begin a life; returns when the node has joined and listens. One that refuses because its
+        metastore is slow is begun once more, as whoever supervises it would: machines are busy."""
+        self._begin(*options)
+        if not wait:
+            return
+        try:
+            self.wait_listening()
+        except RuntimeError as refused:
+            if self.running or REFUSED not in str(refused):
+                raise
+            self._begin(*options)
+            self.wait_listening()
+
+    def _begin(self, *options: str) -> None:
         self.kill()
         self._read_from = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
@@ -72,8 +86,6 @@ class NodeServer:
                 env={**os.environ, **self._env},
                 start_new_session=True,
             )
-        if wait:
-            self.wait_listening()
 
     def wait_listening(self) -> None:
         """Until the node has said where it listens."""
