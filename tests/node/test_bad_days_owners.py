@@ -118,13 +118,20 @@ def _uncommitted(ends: Pair) -> list[tuple[int]]:
 def until_finished(ends: Pair, process: FeedProcess) -> None:
     """Until the copy is over with all that belongs to it: whoever waits for a lock applies."""
     until_same(ends, process, *SHOP)
-    until(
-        lambda: ends.ask_target(
+
+    def built() -> bool:
+        assert process.running, process.said()
+        found = ends.ask_target(
             "SELECT FROM pg_constraint WHERE contype = 'f' AND convalidated "
             "AND conrelid = 'public.orders'::regclass"
-        ),
-        SOON_S,
-    )
+        )
+        return bool(found)
+
+    try:
+        until(built, SOON_S)
+    except AssertionError as late:
+        late.add_note(process.said())
+        raise
 
 
 def _finish(process: FeedProcess, start: Start) -> None:
